@@ -1,0 +1,83 @@
+use crate::{KEY_ID_LEN_MAX, KEYS_PER_SOURCE_MAX, SECRET_LEN_MIN, SIGNATURES_MAX, Source, TOLERANCE_SECONDS_MAX};
+use ed25519_dalek::pkcs8;
+
+/// Why a delivery is not accepted; each is a 401. The texts name neither keys nor signatures, as they may be logged.
+///
+/// The order is how far the best signature of the request got, which is what helps the sender most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum SignatureError {
+    /// Nobody may deliver for this source.
+    #[error("no webhook key is configured for this source")]
+    NoKeys,
+    /// The request has no signature header.
+    #[error("the request has no signature header")]
+    Missing,
+    /// No signature of the request can be read.
+    #[error("the signature headers are malformed")]
+    Malformed,
+    /// No key of this source has the named id or can verify such a signature.
+    #[error("the signature is by no webhook key of this source")]
+    UnknownKey,
+    /// The named key signs with another algorithm.
+    #[error("the signature names another algorithm than its key has")]
+    WrongAlgorithm,
+    /// Signed too long ago.
+    #[error("the signature's time is too old")]
+    Stale,
+    /// Signed too far ahead.
+    #[error("the signature's time is too far ahead")]
+    Future,
+    /// The signature does not fit the bytes.
+    #[error("the signature does not match the request")]
+    Mismatch,
+    /// More signatures than one request may ask to be checked.
+    #[error("the request has more signatures than are checked, at most {SIGNATURES_MAX}")]
+    TooMany,
+}
+
+/// Why a webhook key, or a set of them, cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// An id that could not stand in a signature header.
+    #[error("a webhook key id is 1 to {KEY_ID_LEN_MAX} visible ascii characters without a comma")]
+    Id,
+    /// Nothing but a line end.
+    #[error("the webhook secret is empty")]
+    SecretEmpty,
+    /// A secret that could be guessed.
+    #[error("the webhook secret has {len} bytes, at least {SECRET_LEN_MIN} are needed")]
+    SecretShort {
+        /// Its length in bytes, after decoding.
+        len: usize,
+    },
+    /// A file that holds more than the secret.
+    #[error("the webhook secret has more than one line")]
+    SecretLines,
+    /// What follows `whsec_` is not base64.
+    #[error("the webhook secret after `whsec_` is not base64")]
+    SecretBase64,
+    /// Not a public Ed25519 key.
+    #[error("the webhook public key is not an ed25519 key in pem")]
+    PublicKey(#[source] pkcs8::spki::Error),
+    /// The sender's secret half, which must not lie here.
+    #[error("the webhook public key file holds a private key")]
+    PublicKeyIsPrivate,
+    /// A key of small order, for which signatures can be made without its private half.
+    #[error("the webhook public key is weak: anybody could sign for it")]
+    PublicKeyWeak,
+    /// Not a private Ed25519 key.
+    #[error("the webhook private key is not an ed25519 key in pkcs#8 pem")]
+    PrivateKey(#[source] pkcs8::Error),
+    /// A filter that no tenant passes.
+    #[error("the tenants of the webhook key are an empty list, `*` stands for all")]
+    NoTenants,
+    /// Two keys with one id, of which a signature could mean either.
+    #[error("two webhook keys have the id `{0}`")]
+    IdTaken(String),
+    /// More keys than a request can be checked against.
+    #[error("more than {KEYS_PER_SOURCE_MAX} webhook keys for {}", .0.as_str())]
+    TooManyKeys(Source),
+    /// A tolerance that would leave captured requests valid for long.
+    #[error("the webhook tolerance is {0} seconds, at most {TOLERANCE_SECONDS_MAX} are allowed")]
+    Tolerance(u64),
+}

@@ -1,0 +1,42 @@
+//! Who may deliver webhooks: signatures over the bytes as they came, in two forms.
+//!
+//! The crate is pure: keys come as text, headers as plain strings, the time as an argument. It knows no HTTP library, no
+//! clock, no store, and never the meaning of a body.
+//!
+//! - SIG-1: nothing is accepted without a configured key of that very source; no key, no header, no match are errors.
+//! - SIG-2: what is verified are the raw bytes; nothing is parsed or decompressed before.
+//! - SIG-3: a tag is compared whole and in constant time; a shortened one never matches.
+//! - SIG-4: one request costs at most [`BODY_PASSES_MAX`] passes over its body, and one more when it is accepted.
+//! - SIG-5: of several good signatures the first *configured* key answers, so that the order of headers, which proxies
+//!   may change, does not change who the sender is.
+//! - SIG-6: no secret and no signature appears in a `Debug` or `Display` text or in an error.
+//!
+//! # Replays
+//!
+//! A captured request verifies again until its time leaves the tolerance. There is no store of seen signatures here: it
+//! would have to be durable and shared by all nodes, and the inbox of events already is. It answers a repeated export id
+//! with the same content as a duplicate, and it remembers for 30 days, far beyond [`TOLERANCE_SECONDS_MAX`].
+//!
+//! One case needs more than the content: an export is sent, then sent again with other content, and somebody replays the
+//! *first* request. Its content differs from what is kept and would win as if it were newer. So [`Verified`] carries a
+//! [`fingerprint`](Verified::fingerprint) of what was signed, the time included. An inbox that records it with each event
+//! it takes, by source, and answers a known one as a duplicate, closes this; a sender who repeats the old content on
+//! purpose signs it anew and has another fingerprint. It may be forgotten once [`Verified::signed_at_unix_seconds`] has
+//! left the tolerance.
+
+mod error;
+mod header;
+mod key;
+mod secret;
+mod sign;
+mod verify;
+
+pub use error::{KeyError, SignatureError};
+pub use header::{
+    SCHEDULER_SIGNATURE_HEADER, SIGNATURES_MAX, SignatureHeaders, WEBHOOK_ID_HEADER, WEBHOOK_SIGNATURE_HEADER,
+    WEBHOOK_TIMESTAMP_HEADER,
+};
+pub use key::{Algorithm, KEY_ID_LEN_MAX, SECRET_LEN_MIN, Source, TenantFilter, WebhookKey};
+pub use secret::Secret;
+pub use sign::{Ed25519Pair, SigningKey, generate_ed25519_pair, generate_hmac_secret};
+pub use verify::{BODY_PASSES_MAX, KEYS_PER_SOURCE_MAX, TOLERANCE_SECONDS_MAX, Verified, Verifier};
