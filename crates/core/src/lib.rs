@@ -1,1 +1,6 @@
-//! Placeholder.
+//! The domain: decisions as pure functions, and the ports that adapters implement.
+//!
+//! It knows no engine, no network and no clock: time, randomness and ids come in from outside, so that every decision
+//! can be tested without waiting and replayed.
+
+pub mod ports;

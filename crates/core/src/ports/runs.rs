@@ -1,0 +1,211 @@
+use super::{Page, StoreResult, Subscription};
+use async_trait::async_trait;
+use scheduler_model::{
+    BatchId, ImageDigest, ImageEvent, ImageEventType, OnlyIf, OutboundEvent, Outcome, ReportRecord, Run, RunId,
+    RunLimits, RunState, ScheduleId, Segment, SegmentId, Selection, SkipReason, TenantId, Timestamp, Trigger,
+};
+use serde::{Deserialize, Serialize};
+
+/// What a run was asked to look at: enough to plan it again after a crash.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanInput {
+    /// Which images at all.
+    pub selection: Selection,
+    /// Keys that a person gave; `None`: every image of the selection.
+    pub keys: Option<Vec<String>>,
+    /// Exports whose keys count.
+    pub batches: Vec<BatchId>,
+    /// Whether only used packages count.
+    pub usage_only: bool,
+    /// Narrowing, already emptied for event runs.
+    pub only_if: OnlyIf,
+    /// The most images that the run takes.
+    pub max_jobs: u32,
+    /// Whether the run takes what earlier runs of its schedule left, and leaves what is over.
+    pub spills: bool,
+    /// Limits as the schedule or the caller gave them.
+    pub limits: RunLimits,
+}
+
+/// A run to begin.
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    /// In state `planning`.
+    pub run: Run,
+    /// What it looks at.
+    pub input: PlanInput,
+    /// What it takes out of the schedule's waiting list.
+    pub takes: Vec<Subscription>,
+    /// The caller's idempotency key and the hash of what was asked.
+    pub idempotency: Option<(String, String)>,
+}
+
+/// What beginning a run did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Begun {
+    /// It exists now.
+    New,
+    /// It existed; or the idempotency key had started this one.
+    Existing(RunId),
+    /// The idempotency key had started a run with other content.
+    OtherContent,
+}
+
+/// What planning a run found.
+#[derive(Debug, Clone)]
+pub struct PlannedRun {
+    /// With its numbers and in its next state.
+    pub run: Run,
+    /// The work, in order.
+    pub segments: Vec<Segment>,
+    /// What the schedule has left over now; replaces what it had.
+    pub left_over: Option<Spill>,
+}
+
+/// Images that a schedule's runs have left over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spill {
+    /// Whose.
+    pub tenant: TenantId,
+    /// The schedule.
+    pub schedule: ScheduleId,
+    /// The run that left them last.
+    pub run: RunId,
+    /// When.
+    pub since: Timestamp,
+    /// The images, most urgent first.
+    pub digests: Vec<ImageDigest>,
+}
+
+/// An outcome with everything that must become durable in the same moment.
+#[derive(Debug, Clone)]
+pub struct OutcomeWrite {
+    /// What the image got.
+    pub outcome: Outcome,
+    /// The event that it makes.
+    pub event: Option<(ImageEventType, ImageEvent)>,
+    /// What is remembered of the report: the new baseline.
+    pub report: Option<ReportRecord>,
+}
+
+/// What writing outcomes did.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// The run afterwards.
+    pub run: Run,
+    /// How many of the outcomes were new.
+    pub inserted: usize,
+}
+
+/// Which runs to list.
+#[derive(Debug, Clone, Default)]
+pub struct RunFilter {
+    /// Of that schedule.
+    pub schedule: Option<ScheduleId>,
+    /// In that state.
+    pub state: Option<RunState>,
+    /// Started by that.
+    pub trigger: Option<Trigger>,
+    /// Created then or later.
+    pub since: Option<Timestamp>,
+    /// Created before.
+    pub until: Option<Timestamp>,
+}
+
+/// Runs, their segments and outcomes, the outbox, and what is remembered of reports.
+#[async_trait]
+pub trait RunStore: Send + Sync {
+    /// Begins a run: inserts it, takes its subscriptions out of the waiting list and remembers the idempotency key (for 24
+    /// hours), in one write. A run of that id, or the key, makes it `Existing` and changes nothing; `Conflict` when a
+    /// subscription is not waiting any more.
+    async fn begin_run(&self, new: NewRun) -> StoreResult<Begun>;
+
+    /// Runs that are being planned, oldest first.
+    async fn planning(&self) -> StoreResult<Vec<(Run, PlanInput)>>;
+
+    /// Makes a plan durable: the run, its segments, and what its schedule has left over, in one write. `Conflict` when
+    /// the run is not in state `planning` any more.
+    async fn commit_plan(&self, plan: PlannedRun) -> StoreResult<()>;
+
+    /// One run.
+    async fn run(&self, tenant: &TenantId, id: &RunId) -> StoreResult<Option<Run>>;
+
+    /// The tenant's runs, newest first.
+    async fn runs(
+        &self,
+        tenant: &TenantId,
+        filter: &RunFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> StoreResult<Page<Run>>;
+
+    /// The schedule's newest run.
+    async fn last_run(&self, tenant: &TenantId, schedule: &ScheduleId) -> StoreResult<Option<Run>>;
+
+    /// How many runs of the tenant have not ended, and how many images of them have no outcome.
+    async fn load(&self, tenant: &TenantId) -> StoreResult<(u64, u64)>;
+
+    /// Runs of the schedule that have not ended.
+    async fn live_runs(&self, tenant: &TenantId, schedule: &ScheduleId) -> StoreResult<Vec<Run>>;
+
+    /// Asks for a run to be cancelled. `Conflict` when it has ended. A second request changes nothing.
+    async fn request_cancel(&self, tenant: &TenantId, id: &RunId, now: Timestamp) -> StoreResult<Run>;
+
+    /// Segments that have images without an outcome, of every run that has not ended.
+    async fn open_segments(&self) -> StoreResult<Vec<Segment>>;
+
+    /// Takes the segment over under a fencing token: from here on, writes with a lower token are refused. Gives the images
+    /// that have no outcome yet, and the run. `Fenced` when a higher token was there; `None` when nothing is left.
+    async fn claim(&self, segment: &SegmentId, fence: u64) -> StoreResult<Option<(Run, Segment)>>;
+
+    /// Writes outcomes of a segment, each with its event and baseline, and counts them in the run, in one durable write.
+    /// An image that has an outcome keeps it. When the last image of the run has one, the run ends: `cancelled` if that was
+    /// asked for, else `completed`. `Fenced` when the token is not the highest. With `announce` the run's progress goes
+    /// into the outbox too; a change of state always does.
+    async fn write_outcomes(
+        &self,
+        segment: &SegmentId,
+        fence: u64,
+        outcomes: Vec<OutcomeWrite>,
+        now: Timestamp,
+        announce: bool,
+    ) -> StoreResult<Written>;
+
+    /// Moves a run to `running` when its first call is about to begin; later calls change nothing.
+    async fn mark_started(&self, tenant: &TenantId, id: &RunId, now: Timestamp) -> StoreResult<()>;
+
+    /// Ends a run with an error: its images without an outcome are skipped.
+    async fn fail_run(&self, tenant: &TenantId, id: &RunId, error: &str, now: Timestamp) -> StoreResult<()>;
+
+    /// Gives every image of a run that has no outcome a skipped one, whoever leases its segment, and ends the run.
+    async fn skip_rest(&self, tenant: &TenantId, id: &RunId, reason: SkipReason, now: Timestamp) -> StoreResult<Run>;
+
+    /// The run's outcomes in the order of the digests; `kind` is a word of `OutcomeResult::as_str`.
+    async fn outcomes(
+        &self,
+        run: &RunId,
+        kind: Option<&str>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> StoreResult<Page<Outcome>>;
+
+    /// What is remembered of the images' last reports, in the order asked.
+    async fn reports(&self, tenant: &TenantId, digests: &[ImageDigest]) -> StoreResult<Vec<Option<ReportRecord>>>;
+
+    /// What a schedule has left over.
+    async fn spill(&self, tenant: &TenantId, schedule: &ScheduleId) -> StoreResult<Option<Spill>>;
+
+    /// What schedules have left over since before `before`.
+    async fn spills_before(&self, before: Timestamp) -> StoreResult<Vec<Spill>>;
+
+    /// The tenant's events after a sequence number, in order.
+    async fn outbox(&self, tenant: &TenantId, after: u64, limit: usize) -> StoreResult<Vec<OutboundEvent>>;
+
+    /// The numbers of the tenant's oldest and newest event that are kept; (next, next - 1) when there are none.
+    async fn outbox_range(&self, tenant: &TenantId) -> StoreResult<(u64, u64)>;
+
+    /// Removes events older than `before`; gives their number.
+    async fn trim_outbox(&self, before: Timestamp) -> StoreResult<u64>;
+}
