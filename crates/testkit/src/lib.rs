@@ -1,1 +1,1 @@
-//! Placeholder.
+//! Contract suites for the ports, fakes and generators. Tests only: nothing of it is in the binary.
