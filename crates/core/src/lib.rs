@@ -3,4 +3,9 @@
 //! It knows no engine, no network and no clock: time, randomness and ids come in from outside, so that every decision
 //! can be tested without waiting and replayed.
 
+pub mod findings;
+pub mod notify;
+pub mod plan;
 pub mod ports;
+pub mod settle;
+pub mod window;

@@ -1,0 +1,151 @@
+//! From a scanner's answer to what becomes durable: the outcome, its event and the new baseline.
+
+use crate::ports::OutcomeWrite;
+use crate::{findings, notify};
+use scheduler_model::{
+    ErrorClass, Found, ImageEvent, Outcome, OutcomeResult, Report, ReportRecord, Run, SegmentImage, SkipReason,
+    Timestamp,
+};
+
+/// The tries that an image had in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempts {
+    /// Calls that count.
+    pub count: u32,
+    /// When the first one began.
+    pub started_at: Timestamp,
+}
+
+/// An image that got a report. `previous` is what was remembered of its last one.
+///
+/// The baseline moves with the outcome: findings are compared with what was durable before, so that a call repeated after
+/// a crash gives the same delta.
+pub fn reported(
+    run: &Run,
+    image: &SegmentImage,
+    attempts: Attempts,
+    report: Report,
+    previous: Option<&ReportRecord>,
+    now: Timestamp,
+) -> OutcomeWrite {
+    let known = previous.and_then(|record| record.findings.as_deref());
+    let (delta, findings) = match report.found {
+        Found::Delta(delta) => (delta, None),
+        Found::Findings(found) => {
+            let found = findings::canonical(found);
+            (findings::delta(known, &found), Some(found))
+        }
+    };
+    let event = ImageEvent {
+        tenant: run.tenant.clone(),
+        run_id: run.id.clone(),
+        schedule_id: run.schedule.clone(),
+        image_digest: image.digest.clone(),
+        repository: image.repository.clone(),
+        new_criticals: delta.new_criticals,
+        new_high: delta.new_high,
+        new_findings: delta.new_findings,
+        kev_hits: delta.kev_hits.clone(),
+        top_findings: delta.top_findings.clone(),
+        report_url: report.report_url.clone(),
+        attestation: report.attestation.clone(),
+        ts: now,
+    };
+    let record = ReportRecord {
+        reported_at: now,
+        policy_revision: report.policy_revision,
+        // A scanner that changes from findings to deltas leaves the last findings as they were.
+        findings: findings.or_else(|| known.map(<[_]>::to_vec)),
+    };
+    OutcomeWrite {
+        event: Some((notify::event_type(&delta, &run.notify), event)),
+        report: Some(record),
+        outcome: outcome(
+            run,
+            image,
+            attempts,
+            now,
+            OutcomeResult::Reported {
+                verdict: report.verdict,
+                delta,
+                report_url: report.report_url,
+                attestation: report.attestation,
+            },
+        ),
+    }
+}
+
+/// An image that was given up.
+pub fn failed(
+    run: &Run,
+    image: &SegmentImage,
+    attempts: Attempts,
+    class: ErrorClass,
+    message: String,
+    now: Timestamp,
+) -> OutcomeWrite {
+    silent(outcome(run, image, attempts, now, OutcomeResult::Failed { class, message }))
+}
+
+/// An image that was not asked about.
+pub fn skipped(
+    run: &Run,
+    image: &SegmentImage,
+    attempts: Attempts,
+    reason: SkipReason,
+    now: Timestamp,
+) -> OutcomeWrite {
+    silent(outcome(run, image, attempts, now, OutcomeResult::Skipped { reason }))
+}
+
+/// Images without a verdict give no event and move no baseline.
+fn silent(outcome: Outcome) -> OutcomeWrite {
+    OutcomeWrite { outcome, event: None, report: None }
+}
+
+fn outcome(run: &Run, image: &SegmentImage, attempts: Attempts, now: Timestamp, result: OutcomeResult) -> Outcome {
+    Outcome {
+        run: run.id.clone(),
+        digest: image.digest.clone(),
+        repository: image.repository.clone(),
+        attempts: attempts.count,
+        started_at: attempts.started_at,
+        finished_at: now,
+        result,
+        reported: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::some_run;
+    use scheduler_model::{Finding, ImageDigest, ImageEventType, Severity, Verdict};
+
+    fn settle(found: Found, previous: Option<&ReportRecord>) -> OutcomeWrite {
+        let report =
+            Report { policy_revision: None, verdict: Verdict::Warn, found, report_url: None, attestation: None };
+        let image = SegmentImage { digest: ImageDigest::of(b"a"), repository: "shop/cart".into() };
+        let attempts = Attempts { count: 1, started_at: Timestamp::from_millis(1) };
+        reported(&some_run(), &image, attempts, report, previous, Timestamp::from_millis(2))
+    }
+
+    #[test]
+    fn the_baseline_moves_with_the_outcome_and_a_repeated_call_gives_the_same_delta() {
+        let finding = |vuln: &str| Finding {
+            purl: "pkg:npm/a".into(),
+            vuln_id: vuln.into(),
+            severity: Severity::High,
+            kev: false,
+        };
+        let first = settle(Found::Findings(vec![finding("CVE-1")]), None);
+        let baseline = first.report.unwrap();
+        let both = || Found::Findings(vec![finding("CVE-2"), finding("CVE-1")]);
+        let second = settle(both(), Some(&baseline));
+        assert_eq!(second.outcome, settle(both(), Some(&baseline)).outcome);
+        assert_eq!(second.event.unwrap().1.new_findings, 1);
+        let third = settle(both(), second.report.as_ref());
+        assert_eq!(third.event.unwrap().0, ImageEventType::ReportReady);
+        assert_eq!(third.outcome.result.as_str(), "unchanged");
+    }
+}
