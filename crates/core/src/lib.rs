@@ -4,6 +4,7 @@
 //! can be tested without waiting and replayed.
 
 pub mod findings;
+pub mod launch;
 pub mod notify;
 pub mod plan;
 pub mod ports;

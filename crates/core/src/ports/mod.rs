@@ -2,6 +2,7 @@
 //! in `scheduler-testkit` that all its adapters run.
 
 mod catalog;
+mod conductor;
 mod events;
 mod pacing;
 mod queue;
@@ -11,6 +12,7 @@ mod schedules;
 mod source;
 
 pub use catalog::{CatalogChange, CatalogStore, PutImage};
+pub use conductor::Conductor;
 pub use events::{Accepted, EventStore, Subscription};
 pub use pacing::{Bucket, BucketKey, Pacer};
 pub use queue::{Lease, QueueDepth, QueueError, SegmentQueue};
@@ -99,3 +101,8 @@ pub struct Page<T> {
     /// The position after the last item; `None` at the end.
     pub next: Option<String>,
 }
+
+/// All that is stored, behind one handle.
+pub trait Store: CatalogStore + ScheduleStore + EventStore + RunStore {}
+
+impl<T: CatalogStore + ScheduleStore + EventStore + RunStore> Store for T {}
