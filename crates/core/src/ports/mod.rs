@@ -66,6 +66,9 @@ pub enum StoreError {
         /// The segment.
         segment: String,
     },
+    /// A list position that no page of this list gave.
+    #[error("the list position cannot be read")]
+    BadCursor,
     /// A limit of the service is reached.
     #[error("{what} is full ({limit})")]
     Full {
@@ -85,7 +88,8 @@ impl StoreError {
             | Self::NotFound { .. }
             | Self::Conflict { .. }
             | Self::NameTaken { .. }
-            | Self::Fenced { .. } => false,
+            | Self::Fenced { .. }
+            | Self::BadCursor => false,
         }
     }
 }
