@@ -1,5 +1,6 @@
-use crate::{KEY_ID_LEN_MAX, KEYS_PER_SOURCE_MAX, SECRET_LEN_MIN, SIGNATURES_MAX, Source, TOLERANCE_SECONDS_MAX};
+use crate::{KEYS_PER_SOURCE_MAX, SECRET_LEN_MIN, SIGNATURES_MAX, TOLERANCE_SECONDS_MAX};
 use ed25519_dalek::pkcs8;
+use scheduler_model::{Source, WebhookKeyId};
 
 /// Why a delivery is not accepted; each is a 401. The texts name neither keys nor signatures, as they may be logged.
 ///
@@ -39,8 +40,8 @@ pub enum SignatureError {
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// An id that could not stand in a signature header.
-    #[error("a webhook key id is 1 to {KEY_ID_LEN_MAX} visible ascii characters without a comma")]
-    Id,
+    #[error("the webhook key id `{0}` has a blank, a comma or a character beyond ascii")]
+    Id(WebhookKeyId),
     /// Nothing but a line end.
     #[error("the webhook secret is empty")]
     SecretEmpty,
@@ -68,12 +69,12 @@ pub enum KeyError {
     /// Not a private Ed25519 key.
     #[error("the webhook private key is not an ed25519 key in pkcs#8 pem")]
     PrivateKey(#[source] pkcs8::Error),
-    /// A filter that no tenant passes.
-    #[error("the tenants of the webhook key are an empty list, `*` stands for all")]
+    /// A key that speaks for nobody.
+    #[error("the webhook key's list of tenants is empty, `*` stands for all")]
     NoTenants,
     /// Two keys with one id, of which a signature could mean either.
     #[error("two webhook keys have the id `{0}`")]
-    IdTaken(String),
+    IdTaken(WebhookKeyId),
     /// More keys than a request can be checked against.
     #[error("more than {KEYS_PER_SOURCE_MAX} webhook keys for {}", .0.as_str())]
     TooManyKeys(Source),

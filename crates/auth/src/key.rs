@@ -6,41 +6,18 @@ use ed25519_dalek::ed25519::signature::MultipartVerifier;
 use ed25519_dalek::pkcs8::DecodePublicKey;
 use ed25519_dalek::{Signature, VerifyingKey};
 use hmac::{Hmac, KeyInit, Mac};
+use scheduler_model::{Source, TenantScope, WebhookKeyId};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
-use std::collections::BTreeSet;
 use std::fmt;
 use subtle::ConstantTimeEq;
-
-/// The longest key id, in bytes.
-pub const KEY_ID_LEN_MAX: usize = 128;
 
 /// The shortest HMAC secret, in bytes: 128 bits, below which guessing is no longer absurd.
 pub const SECRET_LEN_MIN: usize = 16;
 
-/// Who sends events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Source {
-    /// The advisory feeds.
-    Feedser,
-    /// The VEX claims.
-    Vexer,
-}
-
-impl Source {
-    /// The name as in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Feedser => "feedser",
-            Self::Vexer => "vexer",
-        }
-    }
-}
-
 /// How a key signs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "lowercase")]
 pub enum Algorithm {
     /// HMAC with SHA-256 over a shared secret.
     #[serde(rename = "hmac-sha256")]
@@ -59,45 +36,12 @@ impl Algorithm {
     }
 }
 
-/// The tenants that a key may speak for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TenantFilter {
-    /// Every tenant.
-    All,
-    /// These only.
-    Only(BTreeSet<String>),
-}
-
-impl TenantFilter {
-    /// From the configured list, in which `*` stands for every tenant.
-    ///
-    /// # Errors
-    /// [`KeyError::NoTenants`] for an empty list: it would accept events that reach nobody.
-    pub fn from_list<T: AsRef<str>>(tenants: &[T]) -> Result<Self, KeyError> {
-        if tenants.is_empty() {
-            return Err(KeyError::NoTenants);
-        }
-        if tenants.iter().any(|tenant| tenant.as_ref() == "*") {
-            return Ok(Self::All);
-        }
-        Ok(Self::Only(tenants.iter().map(|tenant| tenant.as_ref().to_owned()).collect()))
-    }
-
-    /// Whether the tenant is among them.
-    pub fn allows(&self, tenant: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Only(tenants) => tenants.contains(tenant),
-        }
-    }
-}
-
 /// A sender's key as the receiver has it. `Debug` shows no key material.
 #[derive(Clone)]
 pub struct WebhookKey {
-    id: String,
+    id: WebhookKeyId,
     source: Source,
-    tenants: TenantFilter,
+    tenants: TenantScope,
     check: Check,
 }
 
@@ -113,28 +57,19 @@ impl WebhookKey {
     /// One line end (`\n` or `\r\n`) at its end is no part of the secret.
     ///
     /// # Errors
-    /// [`KeyError`] for an id that cannot stand in a header, and for a secret that is empty, shorter than
-    /// [`SECRET_LEN_MIN`], of several lines, or not base64 after `whsec_`.
-    pub fn hmac(
-        id: impl Into<String>,
-        source: Source,
-        content: &[u8],
-        tenants: TenantFilter,
-    ) -> Result<Self, KeyError> {
+    /// [`KeyError`] for an id that cannot stand in a header, an empty list of tenants, and for a secret that is empty,
+    /// shorter than [`SECRET_LEN_MIN`], of several lines, or not base64 after `whsec_`.
+    pub fn hmac(id: WebhookKeyId, source: Source, content: &[u8], tenants: TenantScope) -> Result<Self, KeyError> {
         let check = Check::Hmac(keyed(&hmac_secret(content)?));
-        Ok(Self { id: key_id(id.into())?, source, tenants, check })
+        Ok(Self { id: key_id(id)?, source, tenants: somebody(tenants)?, check })
     }
 
     /// A key from the sender's public key: a `PUBLIC KEY` (SubjectPublicKeyInfo) in PEM.
     ///
     /// # Errors
-    /// [`KeyError`] for an id that cannot stand in a header, another kind of key, a private key, or a weak one.
-    pub fn ed25519_pem(
-        id: impl Into<String>,
-        source: Source,
-        pem: &str,
-        tenants: TenantFilter,
-    ) -> Result<Self, KeyError> {
+    /// [`KeyError`] for an id that cannot stand in a header, an empty list of tenants, another kind of key, a private
+    /// key, or a weak one.
+    pub fn ed25519_pem(id: WebhookKeyId, source: Source, pem: &str, tenants: TenantScope) -> Result<Self, KeyError> {
         if pem.contains("PRIVATE KEY-----") {
             return Err(KeyError::PublicKeyIsPrivate);
         }
@@ -142,11 +77,11 @@ impl WebhookKey {
         if public.is_weak() {
             return Err(KeyError::PublicKeyWeak);
         }
-        Ok(Self { id: key_id(id.into())?, source, tenants, check: Check::Ed25519(Box::new(public)) })
+        Ok(Self { id: key_id(id)?, source, tenants: somebody(tenants)?, check: Check::Ed25519(Box::new(public)) })
     }
 
     /// The id that signatures name.
-    pub fn id(&self) -> &str {
+    pub fn id(&self) -> &WebhookKeyId {
         &self.id
     }
 
@@ -156,7 +91,7 @@ impl WebhookKey {
     }
 
     /// Whom it may speak for.
-    pub fn tenants(&self) -> &TenantFilter {
+    pub fn tenants(&self) -> &TenantScope {
         &self.tenants
     }
 
@@ -185,9 +120,18 @@ impl fmt::Debug for WebhookKey {
     }
 }
 
-pub(crate) fn key_id(id: String) -> Result<String, KeyError> {
-    let valid = (1..=KEY_ID_LEN_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic() && b != b',');
-    if valid { Ok(id) } else { Err(KeyError::Id) }
+/// The id, when it can stand in a signature header.
+pub(crate) fn key_id(id: WebhookKeyId) -> Result<WebhookKeyId, KeyError> {
+    let valid = id.as_str().bytes().all(|b| b.is_ascii_graphic() && b != b',');
+    if valid { Ok(id) } else { Err(KeyError::Id(id)) }
+}
+
+/// The scope, unless no tenant is in it: such a key would accept events that reach nobody.
+fn somebody(tenants: TenantScope) -> Result<TenantScope, KeyError> {
+    match &tenants {
+        TenantScope::Only(list) if list.is_empty() => Err(KeyError::NoTenants),
+        TenantScope::Only(_) | TenantScope::All => Ok(tenants),
+    }
 }
 
 /// Senders differ in whether they pad the secret that they show.

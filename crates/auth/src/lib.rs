@@ -7,9 +7,24 @@
 //! - SIG-2: what is verified are the raw bytes; nothing is parsed or decompressed before.
 //! - SIG-3: a tag is compared whole and in constant time; a shortened one never matches.
 //! - SIG-4: one request costs at most [`BODY_PASSES_MAX`] passes over its body, and one more when it is accepted.
-//! - SIG-5: of several good signatures the first *configured* key answers, so that the order of headers, which proxies
-//!   may change, does not change who the sender is.
+//! - SIG-5: of several good signatures the first *configured* key answers, and one in the scheduler's own form before one
+//!   of Standard Webhooks, so that the order of headers, which proxies may change, does not change who the sender is.
 //! - SIG-6: no secret and no signature appears in a `Debug` or `Display` text or in an error.
+//!
+//! ```
+//! use scheduler_auth::{SignatureHeaders, SigningKey, Verifier, WebhookKey, generate_hmac_secret};
+//! use scheduler_model::{Source, TenantScope, WebhookKeyId};
+//!
+//! let id: WebhookKeyId = "feedser-1".parse()?;
+//! let secret = generate_hmac_secret([7; 32]);
+//! let header = SigningKey::hmac(id.clone(), secret.expose())?.scheduler_header(b"{}", 1_764_000_000);
+//!
+//! let key = WebhookKey::hmac(id.clone(), Source::Feedser, secret.expose(), TenantScope::All)?;
+//! let headers = SignatureHeaders { scheduler: vec![&header], ..SignatureHeaders::default() };
+//! let verified = Verifier::new(vec![key], 300)?.verify(Source::Feedser, &headers, b"{}", 1_764_000_042)?;
+//! assert_eq!(verified.key_id, id);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # Replays
 //!
@@ -22,7 +37,7 @@
 //! [`fingerprint`](Verified::fingerprint) of what was signed, the time included. An inbox that records it with each event
 //! it takes, by source, and answers a known one as a duplicate, closes this; a sender who repeats the old content on
 //! purpose signs it anew and has another fingerprint. It may be forgotten once [`Verified::signed_at_unix_seconds`] has
-//! left the tolerance.
+//! left the tolerance. A sender who signs one body at two different seconds, or in both forms, makes two fingerprints.
 
 mod error;
 mod header;
@@ -31,12 +46,15 @@ mod secret;
 mod sign;
 mod verify;
 
+#[cfg(test)]
+mod vectors;
+
 pub use error::{KeyError, SignatureError};
 pub use header::{
     SCHEDULER_SIGNATURE_HEADER, SIGNATURES_MAX, SignatureHeaders, WEBHOOK_ID_HEADER, WEBHOOK_SIGNATURE_HEADER,
     WEBHOOK_TIMESTAMP_HEADER,
 };
-pub use key::{Algorithm, KEY_ID_LEN_MAX, SECRET_LEN_MIN, Source, TenantFilter, WebhookKey};
+pub use key::{Algorithm, SECRET_LEN_MIN, WebhookKey};
 pub use secret::Secret;
 pub use sign::{Ed25519Pair, SigningKey, generate_ed25519_pair, generate_hmac_secret};
 pub use verify::{BODY_PASSES_MAX, KEYS_PER_SOURCE_MAX, TOLERANCE_SECONDS_MAX, Verified, Verifier};

@@ -6,12 +6,13 @@ use ed25519_dalek::ed25519::signature::MultipartSigner;
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{self, DecodePrivateKey, EncodePrivateKey, EncodePublicKey};
 use hmac::Hmac;
+use scheduler_model::WebhookKeyId;
 use sha2::Sha256;
 use std::fmt;
 
 /// The sender's side of a key. `Debug` shows no key material.
 pub struct SigningKey {
-    id: String,
+    id: WebhookKeyId,
     signer: Signer,
 }
 
@@ -24,24 +25,24 @@ impl SigningKey {
     /// The shared secret, read as [`WebhookKey::hmac`](crate::WebhookKey::hmac) reads it.
     ///
     /// # Errors
-    /// The same.
-    pub fn hmac(id: impl Into<String>, content: &[u8]) -> Result<Self, KeyError> {
+    /// As there.
+    pub fn hmac(id: WebhookKeyId, content: &[u8]) -> Result<Self, KeyError> {
         let signer = Signer::Hmac(keyed(&hmac_secret(content)?));
-        Ok(Self { id: key_id(id.into())?, signer })
+        Ok(Self { id: key_id(id)?, signer })
     }
 
     /// A private key: a `PRIVATE KEY` (PKCS#8) in PEM.
     ///
     /// # Errors
     /// [`KeyError`] for an id that cannot stand in a header, or another kind of key.
-    pub fn ed25519_pem(id: impl Into<String>, pem: &str) -> Result<Self, KeyError> {
+    pub fn ed25519_pem(id: WebhookKeyId, pem: &str) -> Result<Self, KeyError> {
         let private = ed25519_dalek::SigningKey::from_pkcs8_pem(pem.trim()).map_err(KeyError::PrivateKey)?;
-        Ok(Self { id: key_id(id.into())?, signer: Signer::Ed25519(Box::new(private)) })
+        Ok(Self { id: key_id(id)?, signer: Signer::Ed25519(Box::new(private)) })
     }
 
     /// The value of [`SCHEDULER_SIGNATURE_HEADER`](crate::SCHEDULER_SIGNATURE_HEADER) for the body as it goes out,
     /// compressed or not.
-    pub fn scheduler_header(&self, body: &[u8], now_unix_seconds: u32) -> String {
+    pub fn scheduler_header(&self, body: &[u8], now_unix_seconds: u64) -> String {
         let time = now_unix_seconds.to_string();
         let parts: [&[u8]; 3] = [time.as_bytes(), b".", body];
         let (algorithm, signature) = match &self.signer {

@@ -1,14 +1,16 @@
 use crate::header::{self, SchedulerSignature, SignedAt, StandardDelivery, StandardSignature, standard_signature};
 use crate::key::{Check, ed25519_fits, same_tag, tag};
-use crate::{KeyError, SIGNATURES_MAX, SignatureError, SignatureHeaders, Source, TenantFilter, WebhookKey};
+use crate::{KeyError, SIGNATURES_MAX, SignatureError, SignatureHeaders, WebhookKey};
+use scheduler_model::{Source, TenantScope, WebhookKeyId};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 
 /// The most keys of one source. A signature that names no key is tried with each.
 pub const KEYS_PER_SOURCE_MAX: usize = 32;
 
-/// The most times that the signatures of one request, good or forged, may have its body hashed.
-pub const BODY_PASSES_MAX: usize = 64;
+/// The most times that the signatures of one request, good or forged, may have its body hashed: enough to try two that
+/// name no key, an old and a new one, with every key of a source.
+pub const BODY_PASSES_MAX: usize = 2 * KEYS_PER_SOURCE_MAX;
 
 /// The longest tolerance, in seconds.
 pub const TOLERANCE_SECONDS_MAX: u64 = 3600;
@@ -25,9 +27,9 @@ pub struct Verifier {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
     /// The key that signed it.
-    pub key_id: String,
+    pub key_id: WebhookKeyId,
     /// Whom the key may speak for.
-    pub tenants: TenantFilter,
+    pub tenants: TenantScope,
     /// When it was signed, by the sender's clock.
     pub signed_at_unix_seconds: i64,
     /// SHA-256 of what was signed: the time, the delivery's id where the form has one, and the body. Equal for a replay
@@ -47,9 +49,9 @@ impl Verifier {
         }
         let mut ids = BTreeSet::new();
         if let Some(twice) = keys.iter().find(|key| !ids.insert(key.id())) {
-            return Err(KeyError::IdTaken(twice.id().to_owned()));
+            return Err(KeyError::IdTaken(twice.id().clone()));
         }
-        for source in [Source::Feedser, Source::Vexer] {
+        for source in Source::ALL {
             if keys.iter().filter(|key| key.source() == source).count() > KEYS_PER_SOURCE_MAX {
                 return Err(KeyError::TooManyKeys(source));
             }
@@ -75,13 +77,12 @@ impl Verifier {
         if keys.is_empty() {
             return Err(SignatureError::NoKeys);
         }
-        let mut scheduler = vec![];
-        for value in &headers.scheduler {
-            scheduler.extend(header::scheduler_signatures(value));
-            if scheduler.len() > SIGNATURES_MAX {
-                return Err(SignatureError::TooMany);
-            }
-        }
+        let scheduler: Vec<_> = headers
+            .scheduler
+            .iter()
+            .flat_map(|value| header::scheduler_signatures(value))
+            .take(SIGNATURES_MAX + 1)
+            .collect();
         let standard: Vec<&str> = headers.standard_entries().take(SIGNATURES_MAX + 1).collect();
         if scheduler.len() + standard.len() > SIGNATURES_MAX {
             return Err(SignatureError::TooMany);
@@ -171,7 +172,7 @@ impl<'a> Attempt<'a> {
 
     /// The place of the key that the signature names, when the rest of what it says fits too.
     fn candidate(&self, signature: &SchedulerSignature<'_>) -> Result<usize, SignatureError> {
-        let named = self.keys.iter().enumerate().find(|(_, key)| key.id() == signature.key_id);
+        let named = self.keys.iter().enumerate().find(|(_, key)| key.id().as_str() == signature.key_id);
         let (place, key) = named.ok_or(SignatureError::UnknownKey)?;
         if signature.algorithm != Some(key.algorithm()) {
             return Err(SignatureError::WrongAlgorithm);
@@ -264,7 +265,7 @@ fn verified(key: &WebhookKey, signed_at: SignedAt<'_>, parts: &[&[u8]]) -> Verif
         digest.update(part);
     }
     Verified {
-        key_id: key.id().to_owned(),
+        key_id: key.id().clone(),
         tenants: key.tenants().clone(),
         signed_at_unix_seconds: signed_at.unix_seconds,
         fingerprint: digest.finalize().into(),
