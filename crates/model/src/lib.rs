@@ -8,6 +8,7 @@ mod event;
 pub mod ids;
 mod image;
 mod outbound;
+pub mod purl;
 
 mod run;
 mod schedule;
@@ -16,7 +17,9 @@ mod time;
 
 pub use delta::{Attestation, Delta, Finding, Found, Report, ReportRecord, Severity, TopFinding, Verdict};
 pub use event::{Batch, ChangedKey, Export, Priority, Source, TenantScope, VulnLink, Window};
-pub use ids::{BatchId, EventId, ExportId, IdError, ImageDigest, RunId, ScheduleId, SegmentId, TenantId, WebhookKeyId, WorkerId};
+pub use ids::{
+    BatchId, EventId, ExportId, IdError, ImageDigest, RunId, ScheduleId, SegmentId, TenantId, WebhookKeyId, WorkerId,
+};
 pub use image::{CatalogComponent, Image, ImagePlace};
 pub use outbound::{ImageEvent, ImageEventType, OutboundBody, OutboundEvent};
 pub use run::{
