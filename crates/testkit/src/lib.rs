@@ -1,1 +1,3 @@
 //! Contract suites for the ports, fakes and generators. Tests only: nothing of it is in the binary.
+
+pub mod queue;
