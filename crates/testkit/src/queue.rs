@@ -160,6 +160,10 @@ impl<Q: SegmentQueue> Driver<Q> {
         }
     }
 
+    async fn told(&self, of: &str) {
+        assert!(timeout(PATIENCE, self.0.changed()).await.is_ok(), "`changed` did not tell of {of}");
+    }
+
     async fn complete(&self, lease: &Lease) {
         self.0.complete(&lease.segment.id, lease.fence).await.unwrap();
     }
@@ -255,6 +259,7 @@ macro_rules! segment_queue_contract {
             changed_tells_of_what_came_before_the_call
             changed_tells_of_free_slots
             changed_tells_of_the_end_of_delays_and_leases
+            changed_tells_of_more_while_something_waits
             changed_tells_everybody_who_waits
         }
     };

@@ -255,7 +255,7 @@ pub async fn que_05_p06_a_lease_that_ran_out_can_do_nothing(queue: impl SegmentQ
     let queue = Driver(queue);
     queue.put([segment("a")]).await;
     let old = queue.lease_for(4, SHORT).await;
-    timeout(PATIENCE, queue.0.changed()).await.unwrap();
+    queue.told("what may go").await;
     queue.can_do_nothing(&old).await;
     let new = queue.lease(4).await;
     assert_eq!((new.slots, new.deliveries), (4, 1));
@@ -300,7 +300,7 @@ pub async fn que_04_what_is_leased_has_a_live_lease(queue: impl SegmentQueue) {
     queue.release(&k, LONG).await;
     assert_eq!(queue.depth().await, (2, 1), "what is delayed waits");
     queue.lease(1).await;
-    timeout(PATIENCE, queue.0.changed()).await.unwrap();
+    queue.told("what may go").await;
     assert_eq!(queue.depth().await, (2, 1), "a lease that ran out is none");
 }
 
@@ -398,7 +398,7 @@ pub async fn changed_tells_of_what_came_before_the_call(queue: impl SegmentQueue
     queue.put([segment("a")]).await;
     // A caller that gives up when it is woken must not take the news with it.
     drop(gives_up);
-    timeout(PATIENCE, queue.0.changed()).await.unwrap();
+    queue.told("what may go").await;
     queue.lease(1).await;
 }
 
@@ -423,8 +423,36 @@ pub async fn changed_tells_of_the_end_of_delays_and_leases(queue: impl SegmentQu
     assert_eq!(id_of(&queue.lease_when_changed().await), "b");
 }
 
+pub async fn changed_tells_of_more_while_something_waits(queue: impl SegmentQueue) {
+    let queue = Driver(queue);
+    // A worker that has no slot left hears of each of these, without a lease in between.
+    queue.put((0..5).map(|n| segment(&format!("x-{n}")).group("x").position(n))).await;
+    let (wide, b, c) = (queue.lease(2).await, queue.lease(1).await, queue.lease(1).await);
+    queue.put([segment("y").group("y")]).await;
+    queue.told("a new segment").await;
+    queue.put([segment("z").group("z")]).await;
+    queue.told("one more beside it").await;
+    queue.shrink(&wide, 1).await;
+    queue.told("fewer slots").await;
+    queue.complete(&b).await;
+    queue.told("a completion").await;
+    queue.release(&c, Duration::ZERO).await;
+    queue.told("a release").await;
+    let delayed = queue.lease(1).await;
+    queue.release(&delayed, SHORT).await;
+    queue.told("the free slot").await;
+    queue.told("the end of the delay").await;
+    let lost = queue.lease_for(1, SHORT).await;
+    queue.told("what is left").await;
+    queue.told("the end of the lease").await;
+    queue.can_do_nothing(&lost).await;
+}
+
 pub async fn changed_tells_everybody_who_waits(queue: impl SegmentQueue) {
     let queue = Driver(queue);
+    let both = async { tokio::join!(queue.0.changed(), queue.0.changed(), queue.put([segment("a")])) };
+    timeout(PATIENCE, both).await.unwrap();
+    assert_eq!(queue.drain().await, ids(&["a"]));
     let three = (0..3).map(|n| segment(&format!("s-{n}")).position(n));
     let (a, b, c, ()) = tokio::join!(
         queue.lease_when_changed(),
