@@ -1,3 +1,4 @@
 //! Contract suites for the ports, fakes and generators. Tests only: nothing of it is in the binary.
 
 pub mod queue;
+pub mod store;

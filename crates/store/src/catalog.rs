@@ -1,0 +1,131 @@
+//! The catalog of images and its log of changes.
+//!
+//! - CAT-1: the log has one entry for every image that is there and one for every deletion that nothing replaced, so that
+//!   reading it from 0 gives the whole catalog.
+//! - CAT-2: a number is given once; entries become durable in the order of their numbers.
+
+use crate::commit::Tx;
+use crate::family::Cf;
+use crate::key::{Key, text_after, trailing_number};
+use crate::read::{PageOf, Read};
+use crate::{EmbeddedStore, doc};
+use async_trait::async_trait;
+use scheduler_core::ports::{CatalogChange, CatalogStore, Page, PutImage, StoreError, StoreResult};
+use scheduler_model::{Image, ImageDigest, TenantId};
+use serde::{Deserialize, Serialize};
+
+/// An entry of the log.
+#[derive(Debug, Serialize, Deserialize)]
+struct ChangeDoc {
+    tenant: TenantId,
+    digest: ImageDigest,
+}
+
+fn image_key(tenant: &TenantId, digest: &ImageDigest) -> Vec<u8> {
+    Key::default().id(tenant.as_str()).last(digest.as_str())
+}
+
+fn change_key(sequence: u64) -> Vec<u8> {
+    Key::default().number(sequence).done()
+}
+
+fn image_of(bytes: &[u8]) -> StoreResult<Image> {
+    let (sequence, document) = doc::split_number("an image", bytes)?;
+    let image: Image = doc::decode("an image", document)?;
+    Ok(Image { sequence, ..image })
+}
+
+fn log(tx: &mut Tx<'_>, change: &ChangeDoc) -> StoreResult<u64> {
+    let sequence = tx.next_change()?;
+    tx.put_doc(Cf::Changes, change_key(sequence), change)?;
+    Ok(sequence)
+}
+
+fn put_one(tx: &mut Tx<'_>, change: &ChangeDoc, document: &[u8]) -> StoreResult<PutImage> {
+    let key = image_key(&change.tenant, &change.digest);
+    let before = tx.get(Cf::Images, &key)?;
+    if let Some(before) = &before {
+        tx.delete(Cf::Changes, change_key(doc::split_number("an image", before)?.0));
+    }
+    if let Some(deletion) = tx.get(Cf::Tombstones, &key)? {
+        tx.delete(Cf::Changes, change_key(trailing_number(&deletion)));
+        tx.delete(Cf::Tombstones, key.clone());
+    }
+    let sequence = log(tx, change)?;
+    tx.put(Cf::Images, key, doc::with_number(sequence, document));
+    Ok(PutImage { created: before.is_none(), sequence })
+}
+
+#[async_trait]
+impl CatalogStore for EmbeddedStore {
+    async fn put_images(&self, images: Vec<Image>) -> StoreResult<Vec<PutImage>> {
+        // The documents are made here, so that the one writer does not spend its time on them.
+        let documents = images
+            .into_iter()
+            .map(|image| {
+                let document = doc::encode(&image)?;
+                Ok((ChangeDoc { tenant: image.tenant, digest: image.digest }, document))
+            })
+            .collect::<StoreResult<Vec<_>>>()?;
+        self.submit(move |tx| documents.iter().map(|(change, document)| put_one(tx, change, document)).collect()).await
+    }
+
+    async fn delete_image(&self, tenant: &TenantId, digest: &ImageDigest) -> StoreResult<Option<u64>> {
+        let change = ChangeDoc { tenant: tenant.clone(), digest: digest.clone() };
+        self.submit(move |tx| {
+            let key = image_key(&change.tenant, &change.digest);
+            let Some(before) = tx.get(Cf::Images, &key)? else { return Ok(None) };
+            tx.delete(Cf::Changes, change_key(doc::split_number("an image", &before)?.0));
+            let sequence = log(tx, &change)?;
+            tx.delete(Cf::Images, key.clone());
+            tx.put_number(Cf::Tombstones, key, sequence);
+            Ok(Some(sequence))
+        })
+        .await
+    }
+
+    async fn image(&self, tenant: &TenantId, digest: &ImageDigest) -> StoreResult<Option<Image>> {
+        let key = image_key(tenant, digest);
+        self.read(move |view| view.get(Cf::Images, &key)?.map(|bytes| image_of(&bytes)).transpose()).await
+    }
+
+    async fn images(&self, tenant: &TenantId, after: Option<&str>, limit: usize) -> StoreResult<Page<Image>> {
+        let prefix = Key::default().id(tenant.as_str());
+        let after = after
+            .map(|text| ImageDigest::try_from(text.to_owned()).map_err(|_| StoreError::BadCursor))
+            .transpose()?
+            .map(|digest| prefix.clone().last(digest.as_str()));
+        let prefix = prefix.done();
+        self.read(move |view| {
+            let mut page = PageOf::new(limit);
+            let from = after.as_ref().unwrap_or(&prefix);
+            view.visit_from(Cf::Images, &prefix, from, after.is_none(), &mut |key, value| {
+                Ok(page.push(image_of(value)?, || text_after(key, prefix.len())))
+            })?;
+            Ok(page.done())
+        })
+        .await
+    }
+
+    async fn catalog_head(&self) -> StoreResult<u64> {
+        Ok(*self.signals.catalog.borrow())
+    }
+
+    async fn catalog_changes(&self, after: u64, limit: usize) -> StoreResult<Vec<CatalogChange>> {
+        self.read(move |view| {
+            let mut changes = Vec::new();
+            view.visit_from(Cf::Changes, &[], &change_key(after), false, &mut |key, value| {
+                if changes.len() >= limit {
+                    return Ok(false);
+                }
+                let ChangeDoc { tenant, digest } = doc::decode("a catalog change", value)?;
+                let image =
+                    view.get(Cf::Images, &image_key(&tenant, &digest))?.map(|bytes| image_of(&bytes)).transpose()?;
+                changes.push(CatalogChange { sequence: trailing_number(key), tenant, digest, image });
+                Ok(true)
+            })?;
+            Ok(changes)
+        })
+        .await
+    }
+}

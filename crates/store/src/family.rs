@@ -1,0 +1,138 @@
+//! The column families: one per kind of document or index.
+
+/// A column family. The order is of no meaning on disk: families are found by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cf {
+    /// Counters and the format version.
+    Meta,
+    /// tenant, digest → sequence and image.
+    Images,
+    /// sequence → whose and which image changed.
+    Changes,
+    /// tenant, digest → the sequence of the deletion.
+    Tombstones,
+    /// tenant, id → schedule.
+    Schedules,
+    /// tenant, name → schedule id, of schedules that are not deleted.
+    ScheduleNames,
+    /// event id → place in the queue and export.
+    Exports,
+    /// source, key id, export id, content hash → event id and time: what was delivered before.
+    Identities,
+    /// source, key id, export id → event id of the delivery that no batch holds yet.
+    OpenExports,
+    /// source, arrival → event id.
+    Unbatched,
+    /// batch id → order and batch.
+    Batches,
+    /// order → batch id, of batches that were not handed to their subscribers.
+    BatchQueue,
+    /// tenant, schedule, order → batch id.
+    Waiting,
+    /// vulnerability, key, scope → scope.
+    VulnLinks,
+    /// run id → run.
+    Runs,
+    /// tenant, newest first, run id → nothing.
+    RunsByTime,
+    /// tenant, schedule, newest first, run id → nothing.
+    RunsBySchedule,
+    /// time of the end, run id → nothing.
+    EndedRuns,
+    /// tenant, run id → what is open of it; only runs that have not ended.
+    LiveRuns,
+    /// run id → plan input; only runs in planning.
+    Planning,
+    /// segment id → segment.
+    Segments,
+    /// segment id → fence and what remains.
+    SegmentStates,
+    /// run id, position → segment id.
+    RunSegments,
+    /// run id, position → segment id; only segments with an image without outcome.
+    OpenSegments,
+    /// run id, digest → outcome.
+    Outcomes,
+    /// tenant, digest → what is remembered of the last report.
+    Reports,
+    /// tenant, schedule → what is left over.
+    Spills,
+    /// tenant, sequence → event.
+    Outbox,
+    /// tenant → oldest and next sequence of its outbox.
+    OutboxMarks,
+    /// tenant, idempotency key → what it started.
+    Idempotency,
+}
+
+impl Cf {
+    /// Every family; `ALL[cf as usize] == cf`.
+    pub(crate) const ALL: [Self; 30] = [
+        Self::Meta,
+        Self::Images,
+        Self::Changes,
+        Self::Tombstones,
+        Self::Schedules,
+        Self::ScheduleNames,
+        Self::Exports,
+        Self::Identities,
+        Self::OpenExports,
+        Self::Unbatched,
+        Self::Batches,
+        Self::BatchQueue,
+        Self::Waiting,
+        Self::VulnLinks,
+        Self::Runs,
+        Self::RunsByTime,
+        Self::RunsBySchedule,
+        Self::EndedRuns,
+        Self::LiveRuns,
+        Self::Planning,
+        Self::Segments,
+        Self::SegmentStates,
+        Self::RunSegments,
+        Self::OpenSegments,
+        Self::Outcomes,
+        Self::Reports,
+        Self::Spills,
+        Self::Outbox,
+        Self::OutboxMarks,
+        Self::Idempotency,
+    ];
+
+    /// The family's name on disk.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Meta => "meta",
+            Self::Images => "images",
+            Self::Changes => "changes",
+            Self::Tombstones => "tombstones",
+            Self::Schedules => "schedules",
+            Self::ScheduleNames => "schedule-names",
+            Self::Exports => "exports",
+            Self::Identities => "identities",
+            Self::OpenExports => "open-exports",
+            Self::Unbatched => "unbatched",
+            Self::Batches => "batches",
+            Self::BatchQueue => "batch-queue",
+            Self::Waiting => "waiting",
+            Self::VulnLinks => "vuln-links",
+            Self::Runs => "runs",
+            Self::RunsByTime => "runs-by-time",
+            Self::RunsBySchedule => "runs-by-schedule",
+            Self::EndedRuns => "ended-runs",
+            Self::LiveRuns => "live-runs",
+            Self::Planning => "planning",
+            Self::Segments => "segments",
+            Self::SegmentStates => "segment-states",
+            Self::RunSegments => "run-segments",
+            Self::OpenSegments => "open-segments",
+            Self::Outcomes => "outcomes",
+            Self::Reports => "reports",
+            Self::Spills => "spills",
+            Self::Outbox => "outbox",
+            Self::OutboxMarks => "outbox-marks",
+            Self::Idempotency => "idempotency",
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Beginning a run and making its plan durable.
+
+use super::{
+    SegmentState, by_schedule_key, by_time_key, existing, move_to, outbox, place_key, run_key, save, segment_key,
+};
+use crate::commit::Tx;
+use crate::family::Cf;
+use crate::key::Key;
+use crate::read::{Read, ReadExt};
+use crate::{conflict, events};
+use scheduler_core::ports::{Begun, NewRun, PlanInput, PlannedRun, StoreResult};
+use scheduler_model::{ImageDigest, RunId, RunState, ScheduleId, TenantId, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// How long an idempotency key is remembered.
+const IDEMPOTENCY_TTL: Duration = Duration::from_secs(24 * 3600);
+
+/// What an idempotency key has started.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct IdempotencyDoc {
+    hash: String,
+    run: RunId,
+    at: Timestamp,
+}
+
+impl IdempotencyDoc {
+    /// Whether it does not count any more.
+    pub(crate) fn is_forgotten(&self, now: Timestamp) -> bool {
+        now.since(self.at) >= IDEMPOTENCY_TTL
+    }
+}
+
+pub(super) fn spill_key(tenant: &TenantId, schedule: &ScheduleId) -> Vec<u8> {
+    Key::default().id(tenant.as_str()).last(schedule.as_str())
+}
+
+pub(super) fn begin(tx: &mut Tx<'_>, new: NewRun) -> StoreResult<Begun> {
+    let NewRun { run, input, takes, idempotency } = new;
+    let idempotency = idempotency.map(|(key, hash)| (Key::default().id(run.tenant.as_str()).last(&key), hash));
+    if let Some((key, hash)) = &idempotency
+        && let Some(known) = tx.doc::<IdempotencyDoc>(Cf::Idempotency, key)?
+        && !known.is_forgotten(run.created_at)
+    {
+        return Ok(if known.hash == *hash { Begun::Existing(known.run) } else { Begun::OtherContent });
+    }
+    if tx.get(Cf::Runs, &run_key(&run.id))?.is_some() {
+        return Ok(Begun::Existing(run.id));
+    }
+    for taken in &takes {
+        events::take_waiting(tx, taken)?;
+    }
+    if let Some((key, hash)) = idempotency {
+        tx.put_doc(Cf::Idempotency, key, &IdempotencyDoc { hash, run: run.id.clone(), at: run.created_at })?;
+    }
+    tx.put_doc(Cf::Planning, run_key(&run.id), &input)?;
+    tx.put(Cf::RunsByTime, by_time_key(&run), Vec::new());
+    if let Some(schedule) = &run.schedule {
+        tx.put(Cf::RunsBySchedule, by_schedule_key(&run, schedule), Vec::new());
+    }
+    save(tx, &run)?;
+    Ok(Begun::New)
+}
+
+pub(super) fn commit_plan(tx: &mut Tx<'_>, plan: PlannedRun) -> StoreResult<()> {
+    let PlannedRun { mut run, segments, left_over } = plan;
+    let stored = existing(tx, &run.tenant, &run.id)?;
+    let input: Option<PlanInput> = tx.doc(Cf::Planning, &run_key(&run.id))?;
+    let (RunState::Planning, Some(input)) = (stored.state, input) else {
+        return Err(conflict("run", run.id.as_str()));
+    };
+    let images = segments.iter().flat_map(|segment| &segment.images).map(|image| &image.digest);
+    let distinct: HashSet<&ImageDigest> = images.clone().collect();
+    if distinct.len() as u64 != run.stats.queued || images.count() != distinct.len() {
+        // Such a run could never end with sums that hold (P4).
+        return Err(conflict("the plan of run", run.id.as_str()));
+    }
+    run.state = stored.state;
+    move_to(&mut run, if segments.is_empty() { RunState::Completed } else { RunState::Queued })?;
+    // A plan brings no clock: the times in it are the time of planning.
+    let now = run.finished_at.or(segments.first().map(|segment| segment.queued_at)).unwrap_or(run.created_at);
+    if run.state.is_ended() {
+        run.finished_at = Some(now);
+    }
+    for segment in &segments {
+        let (key, place) = (segment_key(&segment.id), place_key(segment));
+        let state = SegmentState { fence: 0, remaining: segment.images.len() as u64 };
+        tx.put_doc(Cf::Segments, key.clone(), segment)?;
+        tx.put_doc(Cf::SegmentStates, key.clone(), &state)?;
+        tx.put(Cf::RunSegments, place.clone(), key.clone());
+        if state.remaining > 0 {
+            tx.put(Cf::OpenSegments, place, key);
+        }
+    }
+    match (left_over, &run.schedule) {
+        (Some(spill), _) => tx.put_doc(Cf::Spills, spill_key(&spill.tenant, &spill.schedule), &spill)?,
+        (None, Some(schedule)) if input.spills => tx.delete(Cf::Spills, spill_key(&run.tenant, schedule)),
+        (None, _) => {}
+    }
+    save(tx, &run)?;
+    outbox::announce(tx, &run, now)
+}

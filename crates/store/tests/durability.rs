@@ -1,0 +1,222 @@
+//! What survives, and what a folder refuses.
+
+#![expect(clippy::unwrap_used, reason = "a store that cannot be made has to stop the test")]
+
+use scheduler_core::ports::{CatalogStore, EventStore, NewRun, RunStore, ScheduleStore, StoreError, Subscription};
+use scheduler_store::{EmbeddedStore, OpenError, Pruned};
+use scheduler_testkit::store::build::*;
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+
+fn open(folder: &Path) -> EmbeddedStore {
+    EmbeddedStore::open(folder).unwrap()
+}
+
+/// One of everything.
+async fn fill(store: &EmbeddedStore) {
+    store.put_images(vec![image(&alpha(), 1), image(&alpha(), 2)]).await.unwrap();
+    store.delete_image(&alpha(), &digest(2)).await.unwrap();
+    store.create_schedule(schedule(&alpha(), "s")).await.unwrap();
+    let (batched, waiting) = (export("a", "1"), export("b", "1"));
+    store.accept(batched.clone(), 9).await.unwrap();
+    store.accept(waiting, 9).await.unwrap();
+    store.close_batch(batch("x", &[&batched])).await.unwrap();
+    store
+        .distribute(&id("x"), vec![Subscription { tenant: alpha(), schedule: id("s"), batch: id("x") }])
+        .await
+        .unwrap();
+    let made = run(&alpha(), "r");
+    store.begin_run(new_run(&made)).await.unwrap();
+    store.commit_plan(plan(&made, &[&[1, 2]])).await.unwrap();
+    let writes = vec![outcome(&made, 1, reported(1))];
+    store.write_outcomes(&segment_id(&made.id, 0), 3, writes, at(5), false).await.unwrap();
+}
+
+async fn assert_filled(store: &EmbeddedStore) {
+    assert_eq!(store.catalog_head().await.unwrap(), 3);
+    assert!(store.image(&alpha(), &digest(1)).await.unwrap().is_some());
+    let changes: Vec<u64> = store.catalog_changes(0, 9).await.unwrap().iter().map(|change| change.sequence).collect();
+    assert_eq!(changes, [1, 3]);
+    assert!(store.schedule(&alpha(), &id("s")).await.unwrap().is_some());
+    assert_eq!(store.unbatched(scheduler_model::Source::Feedser).await.unwrap(), [export("b", "1")]);
+    assert_eq!(store.waiting().await.unwrap().len(), 1);
+    assert_eq!(store.batch_exports(&id("x")).await.unwrap(), [export("a", "1")]);
+    assert_eq!(store.load(&alpha()).await.unwrap(), (1, 1));
+    assert_eq!(store.outbox_range(&alpha()).await.unwrap(), (1, 3));
+    let stale = store.claim(&segment_id(&id("r"), 0), 2).await;
+    assert!(matches!(stale, Err(StoreError::Fenced { .. })), "P6: the token is remembered");
+}
+
+#[tokio::test]
+async fn p08_reopening_keeps_everything() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path());
+    fill(&store).await;
+    drop(store);
+    let store = open(folder.path());
+    assert_filled(&store).await;
+    let put = store.put_images(vec![image(&alpha(), 3)]).await.unwrap();
+    assert_eq!(put.first().unwrap().sequence, 4, "numbers go on");
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+/// The files as they are in the moment of the answer are what a killed process leaves.
+#[tokio::test]
+async fn p08_what_was_answered_survives_a_kill() {
+    let (folder, killed) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let store = open(folder.path());
+    fill(&store).await;
+    copy(folder.path(), killed.path());
+    assert_filled(&open(killed.path())).await;
+    drop(store);
+}
+
+#[tokio::test]
+async fn a_checkpoint_is_a_store_of_its_own() {
+    let folder = TempDir::new().unwrap();
+    let store = open(&folder.path().join("live"));
+    fill(&store).await;
+    let copy = folder.path().join("copy");
+    store.checkpoint_to(&copy).await.unwrap();
+    store.put_images(vec![image(&alpha(), 9)]).await.unwrap();
+    assert_filled(&open(&copy)).await;
+    assert!(matches!(store.checkpoint_to(&copy).await, Err(StoreError::Unavailable { .. })), "it is there already");
+}
+
+#[tokio::test]
+async fn a_second_opener_is_told_which_folder_is_in_use() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path());
+    let Err(error) = EmbeddedStore::open(folder.path()) else { panic!("it opened") };
+    assert!(matches!(error, OpenError::InUse { .. }), "{error:?}");
+    assert!(error.to_string().contains(&folder.path().display().to_string()));
+    drop(store);
+    open(folder.path());
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "x").unwrap();
+    let Err(error) = EmbeddedStore::open(&file.join("data")) else { panic!("it opened") };
+    assert!(matches!(error, OpenError::Folder { .. }) && error.to_string().contains("file/data"));
+}
+
+#[test]
+fn a_newer_format_is_refused_by_number() {
+    let folder = TempDir::new().unwrap();
+    drop(open(folder.path()));
+    let names = rocksdb::DB::list_cf(&rocksdb::Options::default(), folder.path()).unwrap();
+    let mut db = rocksdb::DB::open_cf(&rocksdb::Options::default(), folder.path(), names).unwrap();
+    db.create_cf("of-the-future", &rocksdb::Options::default()).unwrap();
+    db.put_cf(db.cf_handle("meta").unwrap(), b"format", 7_u64.to_be_bytes()).unwrap();
+    drop(db);
+    let Err(error) = EmbeddedStore::open(folder.path()) else { panic!("it opened") };
+    assert!(matches!(error, OpenError::Newer { found: 7, known: 1, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn p06_epochs_grow_over_restarts() {
+    let folder = TempDir::new().unwrap();
+    let mut epochs = Vec::new();
+    for _ in 0..3 {
+        epochs.push(open(folder.path()).next_epoch().await.unwrap());
+    }
+    assert_eq!(epochs, [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn who_waits_hears_of_what_is_durable() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path());
+    let (mut catalog, mut outbox) = (store.subscribe_catalog(), store.subscribe_outbox());
+    store.put_images(vec![image(&alpha(), 1)]).await.unwrap();
+    assert!(catalog.has_changed().unwrap() && !outbox.has_changed().unwrap());
+    assert_eq!(*catalog.borrow_and_update(), 1);
+    let made = run(&alpha(), "r");
+    store.begin_run(new_run(&made)).await.unwrap();
+    store.commit_plan(plan(&made, &[])).await.unwrap();
+    assert!(outbox.has_changed().unwrap() && !catalog.has_changed().unwrap());
+    outbox.borrow_and_update();
+    assert!(store.commit_plan(plan(&made, &[])).await.is_err());
+    assert!(!outbox.has_changed().unwrap(), "a refused write says nothing");
+}
+
+#[tokio::test]
+async fn pruning_keeps_exports_as_long_as_somebody_needs_them() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path());
+    let export = export("e", "1");
+    let waits = Subscription { tenant: alpha(), schedule: id("s"), batch: id("b") };
+    store.accept(export.clone(), 9).await.unwrap();
+    let prune = async || store.prune(at(1)).await.unwrap();
+    assert_eq!(prune().await, Pruned::default(), "it is not in a batch");
+    store.close_batch(batch("b", &[&export])).await.unwrap();
+    assert_eq!(prune().await, Pruned::default(), "the batch is not distributed");
+    store.distribute(&id("b"), vec![waits.clone()]).await.unwrap();
+    assert_eq!(prune().await, Pruned::default(), "a schedule waits for it");
+    let made = run(&alpha(), "r");
+    let mut new = NewRun { takes: vec![waits], ..new_run(&made) };
+    new.input.batches = vec![id("b")];
+    store.begin_run(new).await.unwrap();
+    assert_eq!(prune().await, Pruned::default(), "a run is planned from it");
+    assert_eq!(store.batch_exports(&id("b")).await.unwrap(), [export]);
+    store.commit_plan(plan(&made, &[])).await.unwrap();
+    assert_eq!(prune().await, Pruned { batches: 1, ..Pruned::default() });
+    assert!(matches!(store.batch_exports(&id("b")).await, Err(StoreError::NotFound { .. })));
+}
+
+#[tokio::test]
+async fn pruning_forgets_identities_and_idempotency_keys_in_time() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path());
+    store.accept(export("e", "1"), 9).await.unwrap();
+    let idempotency = Some(("key".to_owned(), "hash".to_owned()));
+    store.begin_run(NewRun { idempotency, ..new_run(&run(&alpha(), "r")) }).await.unwrap();
+    let hours = |hours: u64| at(0).plus(Duration::from_secs(hours * 3600));
+    for (now, identities, idempotency_keys) in [(23, 0, 0), (24, 0, 1), (719, 0, 0), (720, 1, 0)] {
+        let expected = Pruned { identities, idempotency_keys, ..Pruned::default() };
+        assert_eq!(store.prune(hours(now)).await.unwrap(), expected, "after {now} hours");
+    }
+}
+
+#[tokio::test]
+async fn p10_links_of_one_vulnerability_are_bounded() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path());
+    let links = (0..10_003).map(|number| link("CVE-1", &format!("pkg:npm/{number:05}"))).collect();
+    store.accept(scheduler_model::Export { links, ..export("e", "1") }, 9).await.unwrap();
+    assert_eq!(store.keys_of_vuln(&alpha(), "CVE-1").await.unwrap().len(), 10_000);
+    assert_eq!(store.prune(at(1)).await.unwrap().links, 3);
+    assert_eq!(store.prune(at(1)).await.unwrap().links, 0);
+}
+
+#[tokio::test]
+async fn trimming_runs_keeps_live_ones_and_the_newest_of_each_schedule() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path());
+    for (name, millis, schedule) in [("a", 1, Some("s")), ("b", 2, Some("s")), ("c", 3, None), ("d", 4, None)] {
+        let made = scheduler_model::Run { created_at: at(millis), schedule: schedule.map(id), ..run(&alpha(), name) };
+        store.begin_run(new_run(&made)).await.unwrap();
+        store.commit_plan(plan(&made, &[&[1, 2]])).await.unwrap();
+        if name != "d" {
+            store.skip_rest(&alpha(), &made.id, scheduler_model::SkipReason::Expired, at(millis + 10)).await.unwrap();
+        }
+    }
+    assert_eq!(store.trim_runs(at(11)).await.unwrap(), 0, "it ended then, not before");
+    assert_eq!(store.trim_runs(at(100)).await.unwrap(), 2);
+    assert_eq!(store.trim_runs(at(100)).await.unwrap(), 0);
+    let left = store.runs(&alpha(), &Default::default(), None, 9).await.unwrap().items;
+    assert_eq!(left.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["d", "b"]);
+    assert!(store.outcomes(&id("a"), None, None, 9).await.unwrap().items.is_empty());
+    assert_eq!(store.outcomes(&id("b"), None, None, 9).await.unwrap().items.len(), 2);
+    assert_eq!(store.claim(&segment_id(&id("a"), 0), 9).await.unwrap(), None);
+}
