@@ -1,1 +1,41 @@
-//! Placeholder.
+//! The ImpactIndex: which images contain which packages, and hence which images a change can touch.
+//!
+//! A disposable view of the catalog. Each image's packages become postings (image ordinals) of *components*; a changed
+//! product key is turned into components, their postings are united and cut to a selection of one tenant's images. No
+//! clock and no randomness is in the answers; a failure of the disk leaves the memory as it is and is reported.
+//!
+//! - IDX-1: an image that uses a component contains it: a posting is one number, use is a bit of it.
+//! - IDX-2: no result leaves this crate before it is cut to the live images of the query's tenant.
+//! - IDX-3: ordinals ascend and are never given twice within one generation; postings are only ever appended.
+//! - IDX-4: a name found by its hash is compared byte for byte, so that no collision can add an image.
+//! - IDX-5: an answer is computed under one lock: it is as of one sequence, which it names.
+//! - IDX-6: a checkpoint becomes valid, with its sequence, in one atomic write; what cannot be read whole is refused.
+
+mod apply;
+mod arena;
+mod chains;
+mod codec;
+mod compact;
+mod dictionary;
+mod error;
+mod hits;
+mod images;
+mod index;
+mod interner;
+mod load;
+mod oci;
+mod postings;
+mod resolve;
+mod sample;
+mod save;
+mod select;
+mod state;
+mod types;
+mod verify;
+
+pub use error::{Difference, DifferenceKind, IndexError};
+pub use index::ImpactIndex;
+pub use oci::ImageRef;
+pub use types::{
+    Change, ImageInfo, IndexStats, PutImage, Query, QueryKey, Resolution, Sample, SelectedImage, Thresholds, Want,
+};

@@ -1,0 +1,345 @@
+use crate::chains::Chains;
+use crate::interner::Interner;
+use crate::oci::name_of;
+use crate::postings::{ORDINALS_MAX, Postings, View};
+use crate::{ImageInfo, ImageRef, IndexError, Thresholds};
+use hashbrown::HashTable;
+use roaring::RoaringBitmap;
+use scheduler_model::{ImageDigest, ImagePlace, TenantId};
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// An image's digest without its prefix.
+pub(crate) type Digest = [u8; 32];
+
+/// What can be selected by: each (tenant, kind, text) is a *facet* with a set of images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Registry = 0,
+    Repository = 1,
+    /// The last segment of the repository, for `oci` keys.
+    RepositoryName = 2,
+    Namespace = 3,
+    Label = 4,
+    Tag = 5,
+}
+
+/// The images of all tenants by ordinal, and the facets by which they are selected.
+pub(crate) struct Images {
+    pub(crate) tenants: Interner,
+    pub(crate) facets: Interner,
+    facet_images: Postings,
+    tags_of_tenant: Chains,
+    /// By tenant.
+    live: Vec<RoaringBitmap>,
+    rows: Vec<Row>,
+    /// The facets of all rows, one row after the other; of each first registry, repository and its name.
+    row_facets: Vec<u32>,
+    /// Live images.
+    by_digest: HashTable<u32>,
+    seed: u64,
+    /// Ordinals in the order in which they were retired.
+    retired: Vec<u32>,
+}
+
+pub(crate) struct Row {
+    pub(crate) tenant: u32,
+    pub(crate) digest: Digest,
+    pub(crate) components: u32,
+    facets_end: u32,
+}
+
+impl Images {
+    pub(crate) fn new(thresholds: &Thresholds) -> Self {
+        Self {
+            tenants: Interner::new("tenants"),
+            facets: Interner::new("tags, labels and repositories"),
+            facet_images: Postings::new(thresholds),
+            tags_of_tenant: Chains::new(),
+            live: Vec::new(),
+            rows: Vec::new(),
+            row_facets: Vec::new(),
+            by_digest: HashTable::new(),
+            seed: RandomState::new().hash_one("digests"),
+            retired: Vec::new(),
+        }
+    }
+
+    pub(crate) fn tenant(&self, tenant: &TenantId) -> Option<u32> {
+        self.tenants.find(tenant.as_str().as_bytes())
+    }
+
+    pub(crate) fn intern_tenant(&mut self, tenant: &[u8]) -> Result<u32, IndexError> {
+        let (id, fresh) = self.tenants.intern(tenant)?;
+        if fresh {
+            self.live.push(RoaringBitmap::new());
+            self.tags_of_tenant.push_list();
+        }
+        Ok(id)
+    }
+
+    /// Adds a facet in its stored form; its tenant is there already.
+    pub(crate) fn intern_facet(&mut self, key: &[u8]) -> Result<u32, IndexError> {
+        let (id, fresh) = self.facets.intern(key)?;
+        if fresh {
+            self.facet_images.push_set();
+            let (tenant, kind, _) = decode_facet(key).ok_or_else(|| IndexError::damaged("a facet cannot be read"))?;
+            if kind == Kind::Tag {
+                self.tags_of_tenant.add(tenant, id);
+            }
+        }
+        Ok(id)
+    }
+
+    /// The facets of a place, each once, in the order of its members.
+    pub(crate) fn intern_place(&mut self, tenant: u32, place: &ImagePlace) -> Result<Vec<u32>, IndexError> {
+        let name = name_of(&place.repository);
+        let labels: Vec<Vec<u8>> = place.labels.iter().map(|(key, value)| label_text(key, value)).collect();
+        let all = [
+            (Kind::Registry, place.registry.as_bytes()),
+            (Kind::Repository, place.repository.as_bytes()),
+            (Kind::RepositoryName, name.as_bytes()),
+        ];
+        let all = all
+            .into_iter()
+            .chain(place.namespaces.iter().map(|text| (Kind::Namespace, text.as_bytes())))
+            .chain(labels.iter().map(|text| (Kind::Label, text.as_slice())))
+            .chain(place.tags.iter().map(|text| (Kind::Tag, text.as_bytes())));
+        let mut facets = Vec::new();
+        let mut seen = HashSet::new();
+        for (kind, text) in all {
+            let facet = self.intern_facet(&facet_key(tenant, kind, text))?;
+            if seen.insert(facet) {
+                facets.push(facet);
+            }
+        }
+        Ok(facets)
+    }
+
+    /// Gives the next ordinal. The image is not live before [`Self::enter`]; on an error the ordinal is spent.
+    pub(crate) fn push(
+        &mut self,
+        tenant: u32,
+        digest: Digest,
+        facets: &[u32],
+        components: u32,
+    ) -> Result<u32, IndexError> {
+        let ordinal = self.len();
+        let end = u32::try_from(self.row_facets.len() + facets.len()).map_err(|_| IndexError::Full("images"))?;
+        if ordinal >= ORDINALS_MAX {
+            return Err(IndexError::Full("images"));
+        }
+        self.row_facets.extend_from_slice(facets);
+        self.rows.push(Row { tenant, digest, components, facets_end: end });
+        for &facet in facets {
+            if let Err(error) = self.facet_images.append(facet, ordinal, true) {
+                self.retired.push(ordinal);
+                return Err(error);
+            }
+        }
+        Ok(ordinal)
+    }
+
+    /// Makes an image live.
+    pub(crate) fn enter(&mut self, ordinal: u32) {
+        let Some(row) = self.rows.get(ordinal as usize) else { return };
+        if let Some(live) = self.live.get_mut(row.tenant as usize) {
+            live.insert(ordinal);
+        }
+        let hash = digest_hash(self.seed, row.tenant, &row.digest);
+        let rehash =
+            |&at: &u32| self.rows.get(at as usize).map_or(0, |row| digest_hash(self.seed, row.tenant, &row.digest));
+        self.by_digest.insert_unique(hash, ordinal, rehash);
+    }
+
+    /// Takes an image out, live or not.
+    pub(crate) fn retire(&mut self, ordinal: u32) {
+        let Some(row) = self.rows.get(ordinal as usize) else { return };
+        if let Some(live) = self.live.get_mut(row.tenant as usize) {
+            live.remove(ordinal);
+        }
+        let hash = digest_hash(self.seed, row.tenant, &row.digest);
+        if let Ok(entry) = self.by_digest.find_entry(hash, |&at| at == ordinal) {
+            entry.remove();
+        }
+        self.retired.push(ordinal);
+    }
+
+    /// How many ordinals were given.
+    pub(crate) fn len(&self) -> u32 {
+        // Every push checked it.
+        u32::try_from(self.rows.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn retired(&self) -> &[u32] {
+        &self.retired
+    }
+
+    pub(crate) fn live(&self, tenant: u32) -> Option<&RoaringBitmap> {
+        self.live.get(tenant as usize)
+    }
+
+    pub(crate) fn is_live(&self, ordinal: u32) -> bool {
+        self.row(ordinal).and_then(|row| self.live(row.tenant)).is_some_and(|live| live.contains(ordinal))
+    }
+
+    pub(crate) fn row(&self, ordinal: u32) -> Option<&Row> {
+        self.rows.get(ordinal as usize)
+    }
+
+    pub(crate) fn facets_of(&self, ordinal: u32) -> &[u32] {
+        let before = ordinal.checked_sub(1).and_then(|before| self.row(before));
+        let start = before.map_or(0, |row| row.facets_end as usize);
+        let end = self.row(ordinal).map_or(start, |row| row.facets_end as usize);
+        self.row_facets.get(start..end).unwrap_or_default()
+    }
+
+    pub(crate) fn find(&self, tenant: u32, digest: &Digest) -> Option<u32> {
+        let is_it = |&at: &u32| self.row(at).is_some_and(|row| row.tenant == tenant && row.digest == *digest);
+        self.by_digest.find(digest_hash(self.seed, tenant, digest), is_it).copied()
+    }
+
+    /// The images of a facet, retired ones included.
+    pub(crate) fn with_facet(&self, tenant: u32, kind: Kind, text: &[u8]) -> Option<View<'_>> {
+        Some(self.facet_images.view(self.facets.find(&facet_key(tenant, kind, text))?))
+    }
+
+    /// The distinct tags of the tenant's images, with the images of each; retired ones included.
+    pub(crate) fn tags(&self, tenant: u32) -> impl Iterator<Item = (&str, View<'_>)> {
+        self.tags_of_tenant.iter(tenant).map(|facet| (self.facet_text(facet), self.facet_images.view(facet)))
+    }
+
+    fn facet_text(&self, facet: u32) -> &str {
+        decode_facet(self.facets.get(facet)).and_then(|(_, _, text)| std::str::from_utf8(text).ok()).unwrap_or_default()
+    }
+
+    /// The facet of the image's repository.
+    pub(crate) fn repository_facet(&self, ordinal: u32) -> Option<u32> {
+        self.facets_of(ordinal).get(1).copied()
+    }
+
+    pub(crate) fn repository_name(&self, facet: u32) -> &str {
+        self.facet_text(facet)
+    }
+
+    /// The live images of the tenant that a key names itself, ascending (IDX-2).
+    pub(crate) fn named_by(&self, tenant: u32, image: &ImageRef, found: &mut Vec<u32>) {
+        let live = |ordinal: &u32| self.live(tenant).is_some_and(|live| live.contains(*ordinal));
+        let start = found.len();
+        match image {
+            ImageRef::Digest(digest) => found.extend(self.find(tenant, &digest_bytes(digest))),
+            ImageRef::Name(name) => {
+                if let Some(view) = self.with_facet(tenant, Kind::RepositoryName, name.as_bytes()) {
+                    view.each(0, u32::MAX, |ordinal, _| found.extend(Some(ordinal).filter(live)));
+                }
+            }
+            ImageRef::Location(location) => {
+                let splits = location.match_indices('/').map(|(at, _)| at);
+                // No registry at all, or everything before one of the slashes.
+                for registry_len in std::iter::once(None).chain(splits.map(Some)) {
+                    let (registry, repository) = match registry_len {
+                        None => ("", location.as_str()),
+                        Some(at) => {
+                            (location.get(..at).unwrap_or_default(), location.get(at + 1..).unwrap_or_default())
+                        }
+                    };
+                    let Some(view) = self.with_facet(tenant, Kind::Repository, repository.as_bytes()) else { continue };
+                    view.each(0, u32::MAX, |ordinal, _| {
+                        let facet = self.facets_of(ordinal).first().copied().unwrap_or_default();
+                        // A host's name has no case.
+                        if live(&ordinal) && self.facet_text(facet).eq_ignore_ascii_case(registry) {
+                            found.push(ordinal);
+                        }
+                    });
+                }
+                if let Some(added) = found.get_mut(start..) {
+                    added.sort_unstable();
+                }
+            }
+        }
+    }
+
+    /// What is known of an image.
+    pub(crate) fn info(&self, ordinal: u32) -> Option<ImageInfo> {
+        let row = self.row(ordinal)?;
+        let facets = self.facets_of(ordinal);
+        let text = |at: usize| facets.get(at).map(|&facet| self.facet_text(facet).to_owned()).unwrap_or_default();
+        let is_tag = |facet: &&u32| matches!(decode_facet(self.facets.get(**facet)), Some((_, Kind::Tag, _)));
+        Some(ImageInfo {
+            digest: digest_text(&row.digest),
+            registry: text(0),
+            repository: text(1),
+            tags: facets.iter().filter(is_tag).map(|&facet| self.facet_text(facet).to_owned()).collect(),
+        })
+    }
+
+    pub(crate) fn bytes_used(&self) -> usize {
+        self.tenants.bytes_used()
+            + self.facets.bytes_used()
+            + self.facet_images.bytes_used()
+            + self.tags_of_tenant.bytes_used()
+            + self.live.iter().map(RoaringBitmap::serialized_size).sum::<usize>()
+            + self.rows.capacity() * size_of::<Row>()
+            + (self.row_facets.capacity() + self.retired.capacity()) * 4
+            + self.by_digest.capacity() * 5
+    }
+}
+
+fn digest_hash(seed: u64, tenant: u32, digest: &Digest) -> u64 {
+    xxh3_64_with_seed(digest, seed ^ u64::from(tenant))
+}
+
+/// A facet in its stored form.
+pub(crate) fn facet_key(tenant: u32, kind: Kind, text: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(text.len() + 5);
+    key.extend_from_slice(&tenant.to_le_bytes());
+    key.push(kind as u8);
+    key.extend_from_slice(text);
+    key
+}
+
+/// Tenant, kind and text of a facet in its stored form; `None` when it is none.
+pub(crate) fn decode_facet(key: &[u8]) -> Option<(u32, Kind, &[u8])> {
+    let (tenant, rest) = key.split_first_chunk()?;
+    let (kind, text) = rest.split_first()?;
+    let kind = match kind {
+        0 => Kind::Registry,
+        1 => Kind::Repository,
+        2 => Kind::RepositoryName,
+        3 => Kind::Namespace,
+        4 => Kind::Label,
+        5 => Kind::Tag,
+        _ => return None,
+    };
+    Some((u32::from_le_bytes(*tenant), kind, text))
+}
+
+/// A label as a facet's text: the key's length, the key, the value.
+pub(crate) fn label_text(key: &str, value: &str) -> Vec<u8> {
+    let mut text = (key.len() as u64).to_le_bytes().to_vec();
+    text.extend_from_slice(key.as_bytes());
+    text.extend_from_slice(value.as_bytes());
+    text
+}
+
+pub(crate) fn digest_bytes(digest: &ImageDigest) -> Digest {
+    let hex = digest.as_str().as_bytes().get(7..).unwrap_or_default();
+    let nibble = |byte: u8| if byte.is_ascii_digit() { byte - b'0' } else { byte.wrapping_sub(b'a').wrapping_add(10) };
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(hex.chunks_exact(2)) {
+        *byte = pair.iter().fold(0, |byte: u8, &digit| (byte << 4) | (nibble(digit) & 15));
+    }
+    bytes
+}
+
+pub(crate) fn digest_text(digest: &Digest) -> ImageDigest {
+    const HEX: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let mut text = String::with_capacity(71);
+    text.push_str("sha256:");
+    for byte in digest {
+        text.extend([byte >> 4, byte & 15].iter().filter_map(|&nibble| HEX.get(usize::from(nibble))));
+    }
+    #[expect(clippy::expect_used, reason = "a prefix and 64 hexadecimal digits are a digest by construction")]
+    ImageDigest::try_from(text).expect("a digest")
+}

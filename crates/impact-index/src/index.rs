@@ -1,0 +1,191 @@
+use crate::save::{Meta, erase, save};
+use crate::state::State;
+use crate::{Change, Difference, IndexError, IndexStats, Query, Resolution, Thresholds, Want};
+use parking_lot::{Mutex, RwLock};
+use rocksdb::{DB, DBCompressionType, Options};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// So many changes are applied before waiting readers get their turn.
+const CHANGES_PER_LOCK: usize = 16;
+const WRITE_BUFFER_BYTES: usize = 16 * 1024 * 1024;
+const OPEN_FILES_MAX: i32 = 64;
+
+/// The index: in memory, with a checkpoint in a folder of its own unless it is [`ImpactIndex::in_memory`].
+///
+/// Readers share it; one writer at a time applies changes, compacts and writes checkpoints.
+///
+/// ```
+/// use scheduler_impact_index::{Change, ImpactIndex, PutImage, Query, QueryKey, Thresholds, Want};
+/// use scheduler_model::purl::{Component, ProductKey, Purl};
+/// use scheduler_model::{ImageDigest, ImagePlace, Selection, TenantId};
+///
+/// let tenant = TenantId::try_from("default".to_owned()).unwrap();
+/// let purl = Purl::parse_strict("pkg:deb/debian/libssl3@3.0.11-1?upstream=openssl").unwrap();
+/// let index = ImpactIndex::in_memory(Thresholds::default());
+/// index.apply(&[Change {
+///     sequence: 1,
+///     tenant: &tenant,
+///     digest: &ImageDigest::of(b"cart"),
+///     put: Some(PutImage {
+///         place: &ImagePlace::default(),
+///         components: &[Component::from_purl(&purl, None)],
+///         used: None,
+///     }),
+/// }]).unwrap();
+/// let (key, _) = ProductKey::parse("pkg:deb/openssl").unwrap();
+/// let keys = [QueryKey::new(key, None)];
+/// let query = Query { tenant: &tenant, selection: &Selection::default(), keys: Some(&keys), usage_only: true };
+/// assert_eq!(index.resolve(&query, Want::default()).candidates, 1);
+/// ```
+pub struct ImpactIndex {
+    state: RwLock<State>,
+    /// Held by whoever changes or stores the state; taken before `state`.
+    store: Mutex<Store>,
+    /// The sequence of the last checkpoint, for readers that must not wait for a writer.
+    checkpointed: AtomicU64,
+    thresholds: Thresholds,
+}
+
+struct Store {
+    /// `None`: in memory only.
+    db: Option<DB>,
+    saved: Meta,
+}
+
+impl ImpactIndex {
+    /// An empty index that is never stored.
+    pub fn in_memory(thresholds: Thresholds) -> Self {
+        Self::over(State::new(&thresholds, 0), None, Meta::default(), thresholds)
+    }
+
+    /// The index as its last checkpoint in the folder has it; empty, at sequence 0, when there is none. The catalog's
+    /// changes after [`ImpactIndex::sequence`] are then for the caller to apply.
+    ///
+    /// # Errors
+    /// [`IndexError::Damaged`] when the checkpoint cannot be read whole: then [`ImpactIndex::create`] and a rebuild from
+    /// the catalog are the way out.
+    pub fn open(path: &Path, thresholds: Thresholds) -> Result<Self, IndexError> {
+        let db = DB::open(&options(), path)?;
+        let (state, saved) = crate::load::load(&db, &thresholds)?;
+        Ok(Self::over(state, Some(db), saved, thresholds))
+    }
+
+    /// An empty index in the folder, in place of what the storage engine has there, damaged or not.
+    ///
+    /// # Errors
+    /// When the storage fails, or another process holds the folder.
+    pub fn create(path: &Path, thresholds: Thresholds) -> Result<Self, IndexError> {
+        DB::destroy(&options(), path)?;
+        Self::open(path, thresholds)
+    }
+
+    fn over(state: State, db: Option<DB>, saved: Meta, thresholds: Thresholds) -> Self {
+        let checkpointed = AtomicU64::new(saved.sequence);
+        Self { state: RwLock::new(state), store: Mutex::new(Store { db, saved }), checkpointed, thresholds }
+    }
+
+    /// Empties the index, and its checkpoint, for a rebuild: a new generation at sequence 0.
+    ///
+    /// # Errors
+    /// When the storage fails; the index is then as before.
+    pub fn reset(&self) -> Result<(), IndexError> {
+        let mut store = self.store.lock();
+        let generation = self.state.read().generation + 1;
+        store.saved = match &store.db {
+            Some(db) => erase(db, &store.saved, generation)?,
+            None => Meta::default(),
+        };
+        self.checkpointed.store(0, Ordering::Relaxed);
+        *self.state.write() = State::new(&self.thresholds, generation);
+        Ok(())
+    }
+
+    /// Applies changes in ascending order of their sequences; one that is in already is skipped, so that a replay may
+    /// begin anywhere before [`ImpactIndex::sequence`]. A reader sees all changes up to some sequence and none after.
+    ///
+    /// # Errors
+    /// [`IndexError::Full`]: the changes before the failing one are in, it and the later ones are not.
+    pub fn apply(&self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+        let _store = self.store.lock();
+        for changes in changes.chunks(CHANGES_PER_LOCK) {
+            let mut state = self.state.write();
+            changes.iter().try_for_each(|change| state.apply(change))?;
+        }
+        let compacted = {
+            let state = self.state.read();
+            if !state.wants_compaction(&self.thresholds) {
+                return Ok(());
+            }
+            // Readers go on meanwhile; no writer can come in between, for the store is held.
+            state.compacted(&self.thresholds)?
+        };
+        let before = std::mem::replace(&mut *self.state.write(), compacted);
+        drop(before);
+        Ok(())
+    }
+
+    /// The last catalog change that is in the index.
+    pub fn sequence(&self) -> u64 {
+        self.state.read().sequence
+    }
+
+    /// Stores what is new since the last checkpoint, with the sequence, in one atomic step, and returns that sequence.
+    /// Readers go on meanwhile.
+    ///
+    /// # Errors
+    /// When the storage fails; the last checkpoint is then still valid.
+    pub fn checkpoint(&self) -> Result<u64, IndexError> {
+        let mut store = self.store.lock();
+        let state = self.state.read();
+        let unchanged = store.saved.generation == state.generation && store.saved.sequence == state.sequence;
+        match &store.db {
+            Some(db) if !unchanged => store.saved = save(db, &state, &store.saved, &self.thresholds)?,
+            _ => {}
+        }
+        self.checkpointed.store(store.saved.sequence, Ordering::Relaxed);
+        Ok(state.sequence)
+    }
+
+    /// The images that the query's keys touch. Blocks no other reader; asks no disk.
+    pub fn resolve(&self, query: &Query<'_>, want: Want) -> Resolution {
+        self.state.read().resolve(query, want)
+    }
+
+    /// How large the index is and how far it is.
+    pub fn stats(&self) -> IndexStats {
+        let state = self.state.read();
+        let marks = state.marks();
+        IndexStats {
+            images: u64::from(marks.rows) - u64::from(marks.retired),
+            retired: marks.retired.into(),
+            components: marks.components.into(),
+            postings: state.postings.total(),
+            bytes: state.bytes_used() as u64,
+            generation: state.generation,
+            sequence: state.sequence,
+            checkpointed: self.checkpointed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Compares what every image answers to with an index that was rebuilt from the catalog at the same sequence (P9).
+    ///
+    /// # Errors
+    /// The first difference, in the order of tenants and digests.
+    pub fn verify_against(&self, rebuilt: &Self) -> Result<(), Difference> {
+        if std::ptr::eq(self, rebuilt) {
+            return Ok(());
+        }
+        self.state.read().verify_against(&rebuilt.state.read())
+    }
+}
+
+fn options() -> Options {
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_compression_type(DBCompressionType::Lz4);
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES);
+    options.set_max_open_files(OPEN_FILES_MAX);
+    options.set_keep_log_file_num(2);
+    options
+}

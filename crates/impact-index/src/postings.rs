@@ -1,0 +1,365 @@
+use crate::arena::{Arena, block_len, class_for};
+use crate::{IndexError, Thresholds};
+
+/// The bit of a posting that says that the image uses the component (IDX-1).
+pub(crate) const USED: u32 = 1 << 31;
+/// How many ordinals there can be.
+pub(crate) const ORDINALS_MAX: u32 = USED;
+const INLINE_MAX: usize = 3;
+
+/// Sets of postings, numbered from 0. A posting is an image ordinal with the [`USED`] bit; they come in ascending order
+/// of ordinals. Few are kept in place, more in a list in the arena, and very many as bit sets.
+pub(crate) struct Postings {
+    slots: Vec<Slot>,
+    arena: Arena,
+    dense: Vec<Dense>,
+    dense_free: Vec<u32>,
+    inline_max: usize,
+    dense_min: u32,
+    dense_one_in: u32,
+    total: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Slot {
+    Inline { len: u8, items: [u32; INLINE_MAX] },
+    Block { class: u8, len: u32, offset: u32 },
+    Dense(u32),
+}
+
+#[derive(Default)]
+pub(crate) struct Dense {
+    contains: Vec<u64>,
+    /// `None` while all of them are used.
+    used: Option<Vec<u64>>,
+    len: u32,
+}
+
+/// One set, for reading.
+#[derive(Clone, Copy)]
+pub(crate) enum View<'a> {
+    List(&'a [u32]),
+    Dense(&'a Dense),
+}
+
+impl Postings {
+    pub(crate) fn new(thresholds: &Thresholds) -> Self {
+        Self {
+            slots: Vec::new(),
+            arena: Arena::new(),
+            dense: Vec::new(),
+            dense_free: Vec::new(),
+            inline_max: usize::from(thresholds.inline_len_max).min(INLINE_MAX),
+            dense_min: thresholds.dense_len_min.max(1),
+            dense_one_in: thresholds.dense_one_in.max(1),
+            total: 0,
+        }
+    }
+
+    /// A further set, empty.
+    pub(crate) fn push_set(&mut self) {
+        self.slots.push(Slot::Inline { len: 0, items: [0; INLINE_MAX] });
+    }
+
+    /// How many sets there are.
+    pub(crate) fn sets(&self) -> u32 {
+        // A set belongs to an interned string, of which there are no more.
+        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+
+    /// How many postings all sets have.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    pub(crate) fn view(&self, set: u32) -> View<'_> {
+        match self.slots.get(set as usize) {
+            Some(Slot::Inline { len, items }) => View::List(items.get(..usize::from(*len)).unwrap_or_default()),
+            Some(&Slot::Block { len, offset, .. }) => View::List(self.arena.block(offset, len)),
+            Some(&Slot::Dense(at)) => self.dense.get(at as usize).map_or(View::List(&[]), View::Dense),
+            None => View::List(&[]),
+        }
+    }
+
+    /// Adds a posting. Its ordinal is higher than every one in the set (IDX-3).
+    pub(crate) fn append(&mut self, set: u32, ordinal: u32, used: bool) -> Result<(), IndexError> {
+        let posting = if used { ordinal | USED } else { ordinal };
+        let Some(slot) = self.slots.get(set as usize).copied() else { return Ok(()) };
+        let slot = match slot {
+            Slot::Inline { len, mut items } if usize::from(len) < self.inline_max => {
+                if let Some(item) = items.get_mut(usize::from(len)) {
+                    *item = posting;
+                }
+                Slot::Inline { len: len + 1, items }
+            }
+            Slot::Inline { len, items } => {
+                let kept = items.get(..usize::from(len)).unwrap_or_default();
+                self.list_of(kept.iter().copied().chain([posting]), kept.len() + 1)?
+            }
+            Slot::Block { class, len, offset } => self.append_to_block(class, len, offset, posting)?,
+            Slot::Dense(at) => {
+                if let Some(dense) = self.dense.get_mut(at as usize) {
+                    dense.append(ordinal, used);
+                }
+                slot
+            }
+        };
+        self.total += 1;
+        let slot = self.settle(slot, ordinal)?;
+        if let Some(place) = self.slots.get_mut(set as usize) {
+            *place = slot;
+        }
+        Ok(())
+    }
+
+    fn append_to_block(&mut self, class: u8, len: u32, offset: u32, posting: u32) -> Result<Slot, IndexError> {
+        let (class, offset) = if len as usize == block_len(class) {
+            let next = self.arena.alloc(class + 1)?;
+            self.arena.copy(offset, next, len);
+            self.arena.release(class, offset);
+            (class + 1, next)
+        } else {
+            (class, offset)
+        };
+        if let Some(place) = self.arena.block_mut(offset, len as usize + 1).last_mut() {
+            *place = posting;
+        }
+        Ok(Slot::Block { class, len: len + 1, offset })
+    }
+
+    fn list_of(&mut self, postings: impl Iterator<Item = u32>, len: usize) -> Result<Slot, IndexError> {
+        let class = class_for(len);
+        let offset = self.arena.alloc(class)?;
+        for (place, posting) in self.arena.block_mut(offset, len).iter_mut().zip(postings) {
+            *place = posting;
+        }
+        Ok(Slot::Block { class, len: u32::try_from(len).map_err(|_| IndexError::Full("postings"))?, offset })
+    }
+
+    /// Moves a set between list and bit set as its density asks. It goes back at half the density only, so that a set
+    /// at the border does not move with every image.
+    fn settle(&mut self, slot: Slot, last: u32) -> Result<Slot, IndexError> {
+        let ordinals = u64::from(last) + 1;
+        match slot {
+            Slot::Block { class, len, offset }
+                if len >= self.dense_min && u64::from(len) * u64::from(self.dense_one_in) > ordinals =>
+            {
+                let mut dense = Dense::default();
+                for &posting in self.arena.block(offset, len) {
+                    dense.append(posting & !USED, posting & USED != 0);
+                }
+                self.arena.release(class, offset);
+                if let Some(at) = self.dense_free.pop() {
+                    if let Some(place) = self.dense.get_mut(at as usize) {
+                        *place = dense;
+                    }
+                    return Ok(Slot::Dense(at));
+                }
+                let at = u32::try_from(self.dense.len()).map_err(|_| IndexError::Full("postings"))?;
+                self.dense.push(dense);
+                Ok(Slot::Dense(at))
+            }
+            Slot::Dense(at) => {
+                let Some(dense) = self.dense.get_mut(at as usize) else { return Ok(slot) };
+                if u64::from(dense.len) * u64::from(self.dense_one_in) * 2 >= ordinals {
+                    return Ok(slot);
+                }
+                let dense = std::mem::take(dense);
+                self.dense_free.push(at);
+                let mut list = Vec::with_capacity(dense.len as usize);
+                View::Dense(&dense).each(0, u32::MAX, |ordinal, used| list.push(ordinal | if used { USED } else { 0 }));
+                self.list_of(list.iter().copied(), list.len())
+            }
+            Slot::Inline { .. } | Slot::Block { .. } => Ok(slot),
+        }
+    }
+
+    pub(crate) fn bytes_used(&self) -> usize {
+        let words = |dense: &Dense| {
+            (dense.contains.capacity() + dense.used.as_ref().map_or(0, Vec::capacity)) * size_of::<u64>()
+        };
+        self.slots.capacity() * size_of::<Slot>()
+            + self.arena.bytes_used()
+            + self.dense.iter().map(|dense| words(dense) + size_of::<Dense>()).sum::<usize>()
+    }
+}
+
+impl Dense {
+    fn append(&mut self, ordinal: u32, used: bool) {
+        if !used && self.used.is_none() {
+            self.used = Some(self.contains.clone());
+        }
+        set_bit(&mut self.contains, ordinal);
+        if let (true, Some(words)) = (used, &mut self.used) {
+            set_bit(words, ordinal);
+        }
+        self.len += 1;
+    }
+
+    fn words(&self, usage_only: bool) -> &[u64] {
+        self.used.as_deref().filter(|_| usage_only).unwrap_or(&self.contains)
+    }
+}
+
+impl View<'_> {
+    pub(crate) fn len(&self) -> u32 {
+        match self {
+            Self::List(list) => u32::try_from(list.len()).unwrap_or(u32::MAX),
+            Self::Dense(dense) => dense.len,
+        }
+    }
+
+    /// The highest ordinal.
+    pub(crate) fn last(&self) -> Option<u32> {
+        match self {
+            Self::List(list) => list.last().map(|posting| posting & !USED),
+            Self::Dense(dense) => {
+                let word = dense.contains.last()?;
+                let base = u32::try_from(dense.contains.len() - 1).ok()?.checked_mul(64)?;
+                Some(base + word.checked_ilog2()?)
+            }
+        }
+    }
+
+    /// Whether the ordinal is there, and if so whether it is used.
+    pub(crate) fn get(&self, ordinal: u32) -> Option<bool> {
+        match self {
+            Self::List(list) => {
+                let at = list.binary_search_by_key(&ordinal, |posting| posting & !USED).ok()?;
+                list.get(at).map(|posting| posting & USED != 0)
+            }
+            Self::Dense(dense) => {
+                bit(&dense.contains, ordinal).then(|| dense.used.as_ref().is_none_or(|words| bit(words, ordinal)))
+            }
+        }
+    }
+
+    /// Whether an image has it, counting use only if asked.
+    pub(crate) fn has(&self, ordinal: u32, usage_only: bool) -> bool {
+        self.get(ordinal).is_some_and(|used| used || !usage_only)
+    }
+
+    /// Visits the postings from one ordinal to another, both included, in ascending order.
+    pub(crate) fn each(&self, first: u32, last: u32, mut visit: impl FnMut(u32, bool)) {
+        self.any(first, last, |ordinal, used| {
+            visit(ordinal, used);
+            false
+        });
+    }
+
+    /// Whether the test holds for a posting from one ordinal to another; stops at the first such.
+    pub(crate) fn any(&self, first: u32, last: u32, mut test: impl FnMut(u32, bool) -> bool) -> bool {
+        match self {
+            Self::List(list) => {
+                let start = list.partition_point(|posting| posting & !USED < first);
+                let rest = list.get(start..).unwrap_or_default().iter();
+                rest.map(|posting| (posting & !USED, posting & USED != 0))
+                    .take_while(|&(ordinal, _)| ordinal <= last)
+                    .any(|(ordinal, used)| test(ordinal, used))
+            }
+            Self::Dense(dense) => {
+                let start = (first / 64) as usize;
+                let words = dense.contains.get(start..).unwrap_or_default();
+                let bases = (first / 64..).map(|word| word.saturating_mul(64));
+                bases.take_while(|&base| base <= last).zip(words).any(|(base, &word)| {
+                    bits_of(word).map(|at| base + at).any(|ordinal| {
+                        (first..=last).contains(&ordinal)
+                            && test(ordinal, dense.used.as_ref().is_none_or(|words| bit(words, ordinal)))
+                    })
+                })
+            }
+        }
+    }
+
+    /// Takes the set's images out of `left`, a bit set; counting use only if asked. Returns the work it was, in words.
+    pub(crate) fn clear_from(&self, left: &mut [u64], usage_only: bool) -> usize {
+        match self {
+            Self::List(list) => {
+                let always = u32::from(!usage_only);
+                for posting in *list {
+                    // No branch on use: it is as good as random.
+                    let bit = u64::from((posting >> 31) | always) << (posting & 63);
+                    if let Some(word) = left.get_mut(((posting & !USED) / 64) as usize) {
+                        *word &= !bit;
+                    }
+                }
+                list.len()
+            }
+            Self::Dense(dense) => {
+                let words = dense.words(usage_only);
+                for (left, word) in left.iter_mut().zip(words) {
+                    *left &= !word;
+                }
+                words.len() / 4
+            }
+        }
+    }
+}
+
+/// The positions of the bits of a word, ascending.
+pub(crate) fn bits_of(word: u64) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(word), |left| Some(left & left.wrapping_sub(1)))
+        .take_while(|&left| left != 0)
+        .map(u64::trailing_zeros)
+}
+
+pub(crate) fn set_bit(words: &mut Vec<u64>, at: u32) {
+    let word = (at / 64) as usize;
+    if words.len() <= word {
+        words.resize(word + 1, 0);
+    }
+    if let Some(word) = words.get_mut(word) {
+        *word |= 1 << (at % 64);
+    }
+}
+
+pub(crate) fn bit(words: &[u64], at: u32) -> bool {
+    words.get((at / 64) as usize).is_some_and(|word| word >> (at % 64) & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn sets_hold_what_was_appended_in_every_representation(
+            gaps in prop::collection::vec((0_usize..3, 1_u32..40, any::<bool>(), any::<bool>()), 0..300),
+            inline in 0_u8..=3, dense_min in 1_u32..8, one_in in 1_u32..6,
+        ) {
+            let thresholds = Thresholds { inline_len_max: inline, dense_len_min: dense_min, dense_one_in: one_in, ..Thresholds::default() };
+            let mut sets = Postings::new(&thresholds);
+            let mut model: [Vec<(u32, bool)>; 3] = Default::default();
+            (0..3).for_each(|_| sets.push_set());
+            let mut ordinal = 0;
+            for (set, gap, wide, used) in gaps {
+                ordinal += if wide { gap } else { 1 };
+                sets.append(u32::try_from(set).unwrap(), ordinal, used).unwrap();
+                model[set].push((ordinal, used));
+            }
+            prop_assert_eq!(sets.total(), model.iter().map(|set| set.len() as u64).sum::<u64>());
+            for (set, expected) in model.iter().enumerate() {
+                let view = sets.view(u32::try_from(set).unwrap());
+                let (first, last) = (ordinal / 4, ordinal / 4 * 3);
+                let mut all = Vec::new();
+                view.each(0, u32::MAX, |ordinal, used| all.push((ordinal, used)));
+                prop_assert_eq!(&all, expected);
+                prop_assert_eq!(view.len() as usize, expected.len());
+                let mut part = Vec::new();
+                view.each(first, last, |ordinal, used| part.push((ordinal, used)));
+                prop_assert_eq!(part, expected.iter().copied().filter(|(o, _)| (first..=last).contains(o)).collect::<Vec<_>>());
+                for at in 0..=ordinal + 1 {
+                    prop_assert_eq!(view.get(at), expected.iter().find(|(o, _)| *o == at).map(|(_, used)| *used));
+                }
+                for usage_only in [false, true] {
+                    let mut left = vec![u64::MAX; ordinal as usize / 64 + 1];
+                    view.clear_from(&mut left, usage_only);
+                    for at in 0..=ordinal {
+                        prop_assert_eq!(!bit(&left, at), view.has(at, usage_only));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+use crate::hits::{Hits, KeyHits};
+use crate::images::digest_text;
+use crate::postings::bits_of;
+use crate::state::State;
+use crate::{Query, QueryKey, Resolution, SelectedImage, Want};
+use roaring::RoaringBitmap;
+use std::cmp::Reverse;
+
+impl State {
+    pub(crate) fn resolve(&self, query: &Query<'_>, want: Want) -> Resolution {
+        let keys = query.keys.map_or(0, <[QueryKey]>::len) as u64;
+        let nothing = Resolution {
+            keys_unknown: keys,
+            sequence: self.sequence,
+            generation: self.generation,
+            ..Resolution::default()
+        };
+        let Some(tenant) = self.images.tenant(query.tenant) else { return nothing };
+        let selected = self.images.select(tenant, query.selection);
+        let hits = query.keys.map(|keys| Hits::find(self, tenant, keys));
+        let chosen = match &hits {
+            None => selected.clone(),
+            Some(hits) => self.union(hits, &selected, query.usage_only),
+        };
+        let matched = hits.as_ref().map_or(0, |hits| self.count_matched(tenant, hits));
+        let images = bitmap(&chosen);
+        Resolution {
+            candidates: images.len(),
+            total: count(&selected),
+            keys_matched: matched,
+            keys_unknown: keys - matched,
+            digests: if want.digests { self.digests(&images) } else { Vec::new() },
+            by_repository: self.by_repository(&images, want.by_repository),
+            sample: self.sample(&images, hits.as_ref(), query.usage_only, want.sample),
+            images,
+            ..nothing
+        }
+    }
+
+    /// The selected images that one of the keys touches: those that would be left are counted down, so that the work
+    /// stops when none is. The largest sets come first; most others then add nothing.
+    fn union(&self, hits: &Hits, selected: &[u64], usage_only: bool) -> Vec<u64> {
+        let mut left = selected.to_vec();
+        for key in hits.keys.iter().filter(|key| key.is_narrowed()) {
+            for ordinal in self.narrowed(hits, key, usage_only) {
+                clear_bit(&mut left, ordinal);
+            }
+        }
+        let plain = || hits.keys.iter().filter(|key| !key.is_narrowed());
+        for &ordinal in hits.named_once(plain()) {
+            clear_bit(&mut left, ordinal);
+        }
+        let components = hits.components_once(plain());
+        let mut sets: Vec<(Reverse<u32>, u32)> =
+            components.map(|&set| (Reverse(self.postings.view(set).len()), set)).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        let mut work = 0;
+        for (_, set) in sets {
+            work += self.postings.view(set).clear_from(&mut left, usage_only);
+            // To look costs as much as the work since the last look, no more.
+            if work >= left.len() {
+                work = 0;
+                if left.iter().all(|&word| word == 0) {
+                    break;
+                }
+            }
+        }
+        selected.iter().zip(&left).map(|(selected, left)| selected & !left).collect()
+    }
+
+    /// The images that a key with a subcomponent touches: those that have both.
+    fn narrowed(&self, hits: &Hits, key: &KeyHits, usage_only: bool) -> Vec<u32> {
+        let of_key = Side { components: hits.components(key), named: hits.named(key) };
+        let of_part = Side { components: hits.narrowed_to(key), named: &[] };
+        let (small, large) = if of_key.len(self) < of_part.len(self) { (of_key, of_part) } else { (of_part, of_key) };
+        let mut both = small.ordinals(self, usage_only);
+        if both.len() * large.components.len() < large.len(self) {
+            both.retain(|&ordinal| large.has(self, ordinal, usage_only));
+        } else {
+            let mut other = large.ordinals(self, usage_only);
+            other.sort_unstable();
+            both.retain(|ordinal| other.binary_search(ordinal).is_ok());
+        }
+        both
+    }
+
+    fn count_matched(&self, tenant: u32, hits: &Hits) -> u64 {
+        let Some(live) = self.images.live(tenant) else { return 0 };
+        let has = |&set: &u32| self.postings.view(set).any(0, u32::MAX, |ordinal, _| live.contains(ordinal));
+        let matched = |key: &&KeyHits| !hits.named(key).is_empty() || hits.components(key).iter().any(has);
+        hits.keys.iter().filter(matched).count() as u64
+    }
+
+    fn digests(&self, images: &RoaringBitmap) -> Vec<SelectedImage> {
+        let mut rows: Vec<_> =
+            images.iter().filter_map(|ordinal| Some((&self.images.row(ordinal)?.digest, ordinal))).collect();
+        rows.sort_unstable();
+        let repository = |ordinal| {
+            let facet = self.images.repository_facet(ordinal);
+            facet.map(|facet| self.images.repository_name(facet).to_owned()).unwrap_or_default()
+        };
+        rows.into_iter()
+            .map(|(digest, ordinal)| SelectedImage { digest: digest_text(digest), repository: repository(ordinal) })
+            .collect()
+    }
+
+    fn by_repository(&self, images: &RoaringBitmap, top: usize) -> Vec<(String, u64)> {
+        if top == 0 {
+            return Vec::new();
+        }
+        let mut counts = vec![0_u64; self.images.facets.len() as usize];
+        for facet in images.iter().filter_map(|ordinal| self.images.repository_facet(ordinal)) {
+            if let Some(count) = counts.get_mut(facet as usize) {
+                *count += 1;
+            }
+        }
+        let counted = (0_u32..).zip(counts).filter(|&(_, count)| count > 0);
+        let mut largest: Vec<_> =
+            counted.map(|(facet, count)| (Reverse(count), self.images.repository_name(facet))).collect();
+        largest.sort_unstable();
+        largest.truncate(top);
+        largest.into_iter().map(|(Reverse(count), name)| (name.to_owned(), count)).collect()
+    }
+}
+
+/// The images of one half of a key with a subcomponent.
+struct Side<'a> {
+    components: &'a [u32],
+    named: &'a [u32],
+}
+
+impl Side<'_> {
+    fn len(&self, state: &State) -> usize {
+        let postings = self.components.iter().map(|&component| state.postings.view(component).len() as usize);
+        self.named.len() + postings.sum::<usize>()
+    }
+
+    fn has(&self, state: &State, ordinal: u32, usage_only: bool) -> bool {
+        self.named.binary_search(&ordinal).is_ok()
+            || self.components.iter().any(|&component| state.postings.view(component).has(ordinal, usage_only))
+    }
+
+    fn ordinals(&self, state: &State, usage_only: bool) -> Vec<u32> {
+        let mut ordinals = self.named.to_vec();
+        for &component in self.components {
+            state.postings.view(component).each(0, u32::MAX, |ordinal, used| {
+                if used || !usage_only {
+                    ordinals.push(ordinal);
+                }
+            });
+        }
+        ordinals
+    }
+}
+
+fn clear_bit(words: &mut [u64], at: u32) {
+    if let Some(word) = words.get_mut((at / 64) as usize) {
+        *word &= !(1 << (at % 64));
+    }
+}
+
+fn count(words: &[u64]) -> u64 {
+    words.iter().map(|word| u64::from(word.count_ones())).sum()
+}
+
+fn bitmap(words: &[u64]) -> RoaringBitmap {
+    if count(words) * 64 < words.len() as u64 {
+        let ordinals =
+            (0_u32..).step_by(64).zip(words).flat_map(|(base, &word)| bits_of(word).map(move |at| base + at));
+        return ordinals.collect();
+    }
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    RoaringBitmap::from_lsb0_bytes(0, &bytes)
+}

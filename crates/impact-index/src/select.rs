@@ -1,0 +1,47 @@
+use crate::images::{Images, Kind, digest_bytes, label_text};
+use crate::postings::{View, set_bit};
+use scheduler_model::{Selection, glob_matches};
+
+impl Images {
+    /// The tenant's live images that pass every filter, as a bit set over all ordinals (IDX-2).
+    pub(crate) fn select(&self, tenant: u32, selection: &Selection) -> Vec<u64> {
+        let mut selected = vec![0; self.len().div_ceil(64) as usize];
+        for ordinal in self.live(tenant).into_iter().flatten() {
+            set_bit(&mut selected, ordinal);
+        }
+        let texts = |kind, texts: &[String]| -> Vec<View<'_>> {
+            texts.iter().filter_map(|text| self.with_facet(tenant, kind, text.as_bytes())).collect()
+        };
+        if !selection.namespaces.is_empty() {
+            keep_any(&mut selected, texts(Kind::Namespace, &selection.namespaces));
+        }
+        if !selection.repositories.is_empty() {
+            keep_any(&mut selected, texts(Kind::Repository, &selection.repositories));
+        }
+        if !selection.digests.is_empty() {
+            let mut ordinals: Vec<u32> =
+                selection.digests.iter().filter_map(|digest| self.find(tenant, &digest_bytes(digest))).collect();
+            ordinals.sort_unstable();
+            keep_any(&mut selected, [View::List(&ordinals)]);
+        }
+        for (key, value) in &selection.labels {
+            keep_any(&mut selected, self.with_facet(tenant, Kind::Label, &label_text(key, value)));
+        }
+        if !selection.include_tags.is_empty() {
+            let matches = |tag: &str| selection.include_tags.iter().any(|glob| glob_matches(glob, tag));
+            keep_any(&mut selected, self.tags(tenant).filter(|(tag, _)| matches(tag)).map(|(_, images)| images));
+        }
+        selected
+    }
+}
+
+/// Keeps what is in one of the sets.
+fn keep_any<'a>(selected: &mut [u64], sets: impl IntoIterator<Item = View<'a>>) {
+    let mut lacking = selected.to_vec();
+    for set in sets {
+        set.clear_from(&mut lacking, false);
+    }
+    for (word, lacking) in selected.iter_mut().zip(&lacking) {
+        *word &= !lacking;
+    }
+}

@@ -1,0 +1,180 @@
+use crate::ImageRef;
+use roaring::RoaringBitmap;
+use scheduler_model::purl::{Component, ProductKey};
+use scheduler_model::{ImageDigest, ImagePlace, Selection, TenantId};
+
+/// When the index changes the way it keeps something. The defaults are for catalogs of any size; tests inject small ones.
+#[derive(Debug, Clone)]
+pub struct Thresholds {
+    /// So many postings are kept in place; at most 3.
+    pub inline_len_max: u8,
+    /// A set of fewer postings is never a bit set.
+    pub dense_len_min: u32,
+    /// A set that has one in so many of the ordinals becomes a bit set; at half of that it goes back.
+    pub dense_one_in: u32,
+    /// Fewer retired ordinals than this start no compaction.
+    pub compact_retired_min: u32,
+    /// A compaction starts when more than so many percent of the ordinals are retired.
+    pub compact_percent: u32,
+    /// Stored segments beyond this are merged into one at the next checkpoint.
+    pub segments_max: usize,
+    /// A stored value is ended at this length.
+    pub chunk_bytes: usize,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            inline_len_max: 3,
+            dense_len_min: 64,
+            dense_one_in: 32,
+            compact_retired_min: 4096,
+            compact_percent: 25,
+            segments_max: 128,
+            chunk_bytes: 256 * 1024,
+        }
+    }
+}
+
+/// One change of the catalog.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    /// Its sequence number in the catalog, from 1.
+    pub sequence: u64,
+    /// Whose image.
+    pub tenant: &'a TenantId,
+    /// The image.
+    pub digest: &'a ImageDigest,
+    /// What it is now; `None`: it is gone.
+    pub put: Option<PutImage<'a>>,
+}
+
+/// An image as it is put.
+#[derive(Debug, Clone, Copy)]
+pub struct PutImage<'a> {
+    /// Where it lives.
+    pub place: &'a ImagePlace,
+    /// Its packages; one that occurs twice counts once, and as used if one of the two is.
+    pub components: &'a [Component],
+    /// Positions in `components` of what is used, in any order; `None`: not known, everything counts as used.
+    pub used: Option<&'a [u32]>,
+}
+
+/// Which images a set of keys touches.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// Whose images.
+    pub tenant: &'a TenantId,
+    /// Which of them.
+    pub selection: &'a Selection,
+    /// What changed; `None`: every image of the selection.
+    pub keys: Option<&'a [QueryKey]>,
+    /// Only images that use the package; without keys it has no effect.
+    pub usage_only: bool,
+}
+
+/// A changed key, ready to be looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueryKey {
+    /// The key.
+    pub key: ProductKey,
+    /// Only images that contain this too, under the same rule of use.
+    pub subcomponent: Option<ProductKey>,
+    /// The images that the key names itself; see [`ImageRef::of`].
+    pub image: Option<ImageRef>,
+}
+
+impl QueryKey {
+    /// A key with, of a claim, its subcomponent. A key of type `oci` names images itself too.
+    pub fn new(key: ProductKey, subcomponent: Option<ProductKey>) -> Self {
+        Self { image: ImageRef::of(&key), key, subcomponent }
+    }
+}
+
+/// What of an answer is wanted besides its counts and its set.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Want {
+    /// So many images with the keys that matched them.
+    pub sample: usize,
+    /// So many of the repositories with the most candidates.
+    pub by_repository: usize,
+    /// The digests of all candidates.
+    pub digests: bool,
+}
+
+/// The answer to a [`Query`], as of one sequence.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Resolution {
+    /// Images that the keys touch.
+    pub candidates: u64,
+    /// Images under the selection.
+    pub total: u64,
+    /// Keys that some image of the tenant has, under whatever selection, used or not, or that name an image.
+    pub keys_matched: u64,
+    /// The other keys.
+    pub keys_unknown: u64,
+    /// The catalog change that the answer is as of.
+    pub sequence: u64,
+    /// The generation that the ordinals are of.
+    pub generation: u64,
+    /// The candidates' ordinals.
+    pub images: RoaringBitmap,
+    /// The candidates, ascending by digest; empty unless wanted.
+    pub digests: Vec<SelectedImage>,
+    /// The repositories with the most candidates, the largest first and by name among equals.
+    pub by_repository: Vec<(String, u64)>,
+    /// The candidates that came first.
+    pub sample: Vec<Sample>,
+}
+
+/// A candidate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectedImage {
+    /// The image.
+    pub digest: ImageDigest,
+    /// Its repository.
+    pub repository: String,
+}
+
+/// An image as the index knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageInfo {
+    /// The image.
+    pub digest: ImageDigest,
+    /// The registry's host; empty when not known.
+    pub registry: String,
+    /// The repository.
+    pub repository: String,
+    /// Its tags.
+    pub tags: Vec<String>,
+}
+
+/// A candidate with the reasons for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// The image.
+    pub image: ImageInfo,
+    /// Positions in the query's keys, ascending.
+    pub matched_keys: Vec<usize>,
+}
+
+/// How large an index is and how far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndexStats {
+    /// Live images.
+    pub images: u64,
+    /// Ordinals of images that were replaced or deleted and wait for a compaction.
+    pub retired: u64,
+    /// Distinct packages with version and source.
+    pub components: u64,
+    /// (image, package) pairs, those of retired images included.
+    pub postings: u64,
+    /// Memory that the tables take, estimated from their capacities.
+    pub bytes: u64,
+    /// Counts compactions and resets.
+    pub generation: u64,
+    /// The last catalog change that is in it.
+    pub sequence: u64,
+    /// The last catalog change that is in its checkpoint; 0 without one.
+    pub checkpointed: u64,
+}

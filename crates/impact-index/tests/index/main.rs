@@ -1,0 +1,15 @@
+//! The index against a naive model of it, over catalogs that are made to take every path.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "test code; what is there, is there"
+)]
+
+mod catalog;
+mod damage;
+mod model;
+mod naming;
+mod real_data;
+mod resolving;
+mod storing;

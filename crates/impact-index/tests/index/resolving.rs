@@ -1,0 +1,105 @@
+use crate::catalog::{keys, ops, selection, tenants, thresholds};
+use crate::model::{Model, Op, apply};
+use proptest::prelude::*;
+use scheduler_impact_index::{ImpactIndex, Query, Thresholds, Want};
+use scheduler_model::{Selection, TenantId};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn p01_resolve_equals_the_brute_force_join(
+        ops in ops(60), queries in prop::collection::vec((keys(), selection(), any::<bool>()), 1..6), thresholds in thresholds(),
+    ) {
+        let (model, index) = (Model::of(&ops), ImpactIndex::in_memory(thresholds));
+        apply(&index, 1, &ops);
+        prop_assert_eq!(index.sequence(), ops.len() as u64);
+        prop_assert_eq!(index.stats().images, model.0.len() as u64);
+        for (keys, selection, usage_only) in &queries {
+            for tenant in &tenants() {
+                model.check(&index, &Query { tenant, selection, keys: keys.as_deref(), usage_only: *usage_only });
+            }
+        }
+    }
+
+    #[test]
+    fn p02_what_other_tenants_have_changes_no_answer(
+        ops in ops(40), keys in keys(), selection in selection(), usage_only in any::<bool>(), thresholds in thresholds(),
+    ) {
+        let tenant = &tenants()[0];
+        let alone = ImpactIndex::in_memory(thresholds.clone());
+        let together = ImpactIndex::in_memory(thresholds);
+        let own: Vec<Op> = ops.iter().filter(|op| op.tenant == *tenant).cloned().collect();
+        apply(&alone, 1, &own);
+        apply(&together, 1, &ops);
+        let query = Query { tenant, selection: &selection, keys: keys.as_deref(), usage_only };
+        let want = Want { sample: usize::MAX, by_repository: usize::MAX, digests: true };
+        let (mut alone, mut together) = (alone.resolve(&query, want), together.resolve(&query, want));
+        // Samples come in the order of ordinals, which a compaction keeps.
+        for answer in [&mut alone, &mut together] {
+            (answer.images, answer.sequence, answer.generation) = Default::default();
+        }
+        prop_assert_eq!(alone, together);
+    }
+
+    #[test]
+    fn p09_an_index_equals_its_rebuild(ops in ops(60), thresholds in thresholds()) {
+        let (lived, rebuilt) = (ImpactIndex::in_memory(thresholds), ImpactIndex::in_memory(Thresholds::default()));
+        apply(&lived, 1, &ops);
+        let model = Model::of(&ops);
+        let last: Vec<Op> = model.0.iter()
+            .map(|((tenant, digest), image)| Op { tenant: tenant.clone(), digest: digest.clone(), put: Some(image.clone()) })
+            .collect();
+        apply(&rebuilt, 1, &last);
+        prop_assert_eq!(lived.verify_against(&rebuilt), Ok(()));
+        prop_assert_eq!(rebuilt.verify_against(&lived), Ok(()));
+    }
+
+    #[test]
+    fn p09_verify_finds_any_difference(ops in ops(40), other in ops(3)) {
+        let (here, there) = (ImpactIndex::in_memory(Thresholds::default()), ImpactIndex::in_memory(Thresholds::default()));
+        apply(&here, 1, &ops);
+        apply(&there, 1, &ops);
+        apply(&there, ops.len() as u64 + 1, &other);
+        let mut changed = Model::of(&ops);
+        let before = format!("{:?}", canonical(&changed));
+        other.iter().for_each(|op| changed.apply(op));
+        let equal = before == format!("{:?}", canonical(&changed));
+        prop_assert_eq!(here.verify_against(&there).is_ok(), equal);
+    }
+
+    #[test]
+    fn changes_that_are_in_already_are_skipped(ops in ops(40), cut in 0_usize..40, thresholds in thresholds()) {
+        let cut = cut.min(ops.len());
+        let (once, replayed) = (ImpactIndex::in_memory(thresholds.clone()), ImpactIndex::in_memory(thresholds));
+        apply(&once, 1, &ops);
+        apply(&replayed, 1, &ops[..cut]);
+        apply(&replayed, 1, &ops);
+        apply(&replayed, 1, &ops[..cut]);
+        prop_assert_eq!(replayed.sequence(), ops.len() as u64);
+        prop_assert_eq!(once.verify_against(&replayed), Ok(()));
+        prop_assert_eq!(once.stats().images, replayed.stats().images);
+    }
+}
+
+/// What of the catalog an index can tell apart.
+fn canonical(model: &Model) -> Vec<String> {
+    let images = model.0.iter().map(|(name, image)| {
+        let mut components = std::collections::BTreeMap::new();
+        for (at, component) in image.components.iter().enumerate() {
+            let used = image.used.as_ref().is_none_or(|used| used.contains(&(at as u32)));
+            let own: Vec<_> = component.names().map(|(name, version)| format!("{name:?}{version:?}")).collect();
+            *components.entry(own).or_insert(false) |= used;
+        }
+        format!("{name:?} {:?} {components:?}", image.place)
+    });
+    images.collect()
+}
+
+#[test]
+fn an_unknown_tenant_has_nothing() {
+    let index = ImpactIndex::in_memory(Thresholds::default());
+    let tenant = TenantId::try_from("nobody".to_owned()).unwrap();
+    let selection = Selection::default();
+    Model::default().check(&index, &Query { tenant: &tenant, selection: &selection, keys: None, usage_only: true });
+}
