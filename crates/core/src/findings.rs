@@ -49,7 +49,7 @@ pub fn delta(previous: Option<&[Finding]>, now: &[Finding]) -> Delta {
     delta.kev_hits = fresh.iter().filter(|f| f.kev).map(|f| f.vuln_id.clone()).collect();
     delta.kev_hits.sort();
     delta.kev_hits.dedup();
-    fresh.sort_by(|a, b| (b.kev, b.severity).cmp(&(a.kev, a.severity)));
+    fresh.sort_by_key(|f| std::cmp::Reverse((f.kev, f.severity)));
     delta.top_findings = fresh
         .iter()
         .take(TOP_FINDINGS_MAX)

@@ -211,7 +211,7 @@ pub(crate) mod tests {
             let union: HashSet<_> = taken.iter().chain(&spilled).cloned().collect();
             prop_assert_eq!(union.len(), taken.len() + spilled.len());
             prop_assert_eq!(union, qualifying);
-            prop_assert_eq!(taken.len(), once.run.stats.queued as usize);
+            prop_assert_eq!(taken.len() as u64, once.run.stats.queued);
             prop_assert!(taken.len() <= max_jobs);
             let lanes: Vec<_> = once.segments.iter().map(|s| s.lane).collect();
             prop_assert!(lanes.is_sorted_by(|a, b| a >= b), "urgent lanes first: {:?}", lanes);

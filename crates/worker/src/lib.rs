@@ -1,1 +1,18 @@
-//! Placeholder.
+//! The loops: planner, runner, index replica and housekeeping. They decide by `scheduler-core` and act through its ports.
+//!
+//! - WRK-1: every step may be repeated; what is durable is done once.
+//! - WRK-2: a loop that meets a store which is away waits for it; it drops nothing and panics never.
+
+mod call;
+mod fleet;
+pub mod housekeeping;
+mod index_host;
+mod planner;
+pub mod runner;
+mod segment;
+mod services;
+
+pub use fleet::Fleet;
+pub use index_host::{IndexHost, IndexHostError, IndexState};
+pub use planner::Planner;
+pub use services::{Services, Settings};

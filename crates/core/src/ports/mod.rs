@@ -4,6 +4,7 @@
 mod catalog;
 mod conductor;
 mod events;
+mod feed;
 mod pacing;
 mod queue;
 mod runs;
@@ -14,6 +15,7 @@ mod source;
 pub use catalog::{CatalogChange, CatalogStore, PutImage};
 pub use conductor::Conductor;
 pub use events::{Accepted, EventStore, Subscription};
+pub use feed::Feed;
 pub use pacing::{Bucket, BucketKey, Pacer};
 pub use queue::{Lease, QueueDepth, QueueError, SegmentQueue};
 pub use runs::{Begun, NewRun, OutcomeWrite, PlanInput, PlannedRun, RunFilter, RunStore, Spill, Written};

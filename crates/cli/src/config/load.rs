@@ -1,0 +1,121 @@
+//! From file and environment to the written configuration. Errors name the key's path.
+
+use super::ConfigError;
+use super::raw::File;
+use serde_json::Value;
+use std::path::Path;
+
+/// The prefix of variables that override a key: `SCHEDULER__LIMITS__MAXJOBSPERRUN`.
+const OVERRIDE_PREFIX: &str = "SCHEDULER__";
+
+/// Reads a file (none: all defaults) and lays the overrides over it.
+pub fn load(path: Option<&Path>, environment: impl Iterator<Item = (String, String)>) -> Result<File, ConfigError> {
+    let mut document = match path {
+        Some(path) => read(path)?,
+        None => Value::Object(serde_json::Map::new()),
+    };
+    let known = serde_json::to_value(File::default()).map_err(|e| ConfigError::at("scheduler", e))?;
+    let mut overrides: Vec<(String, String)> =
+        environment.filter(|(name, _)| name.starts_with(OVERRIDE_PREFIX)).collect();
+    overrides.sort();
+    for (name, value) in overrides {
+        lay_over(&mut document, &known, &name, &value)?;
+    }
+    serde_path_to_error::deserialize(&document).map_err(|error| {
+        let path = error.path().to_string();
+        let path = path.strip_prefix("scheduler.").unwrap_or(&path).to_owned();
+        ConfigError::at(path, error.into_inner())
+    })
+}
+
+fn read(path: &Path) -> Result<Value, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| ConfigError::new(format!("the configuration file {} cannot be read: {e}", path.display())))?;
+    let document: Option<Value> = serde_yaml_ng::from_str(&text)
+        .map_err(|e| ConfigError::new(format!("the configuration file {} is no YAML: {e}", path.display())))?;
+    // An empty file is an empty configuration.
+    Ok(document.filter(|d| !d.is_null()).unwrap_or_else(|| Value::Object(serde_json::Map::new())))
+}
+
+/// Sets one key from a variable. Names are matched without case against the keys that there are.
+fn lay_over(document: &mut Value, known: &Value, name: &str, value: &str) -> Result<(), ConfigError> {
+    let unknown = || ConfigError::new(format!("the variable {name} names no key of the configuration"));
+    let parts = std::iter::once("SCHEDULER").chain(name.get(OVERRIDE_PREFIX.len()..).unwrap_or_default().split("__"));
+    let (mut target, mut known) = (document, known);
+    for part in parts {
+        let keys = known.as_object().ok_or_else(unknown)?;
+        let (key, below) = match keys.iter().find(|(key, _)| key.eq_ignore_ascii_case(part)) {
+            Some((key, below)) => (key.clone(), below),
+            // A map with free keys, such as limits.hostRates.
+            None if keys.is_empty() => (part.to_owned(), &Value::Null),
+            None => return Err(unknown()),
+        };
+        if !target.is_object() {
+            *target = Value::Object(serde_json::Map::new());
+        }
+        target = target.as_object_mut().ok_or_else(unknown)?.entry(key).or_insert(Value::Null);
+        known = below;
+    }
+    *target = match known {
+        Value::String(_) => Value::String(value.to_owned()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            serde_yaml_ng::from_str(value).map_err(|e| ConfigError::new(format!("the variable {name}: {e}")))?
+        }
+    };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(yaml: &str, variables: &[(&str, &str)]) -> Result<File, ConfigError> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.yaml");
+        std::fs::write(&path, yaml).unwrap();
+        load(Some(&path), variables.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())))
+    }
+
+    #[test]
+    fn variables_override_the_file_whatever_their_case() {
+        let file = with(
+            "scheduler: { limits: { maxJobsPerRun: 5 }, listen: '127.0.0.1:1' }",
+            &[
+                ("SCHEDULER__LIMITS__MAXJOBSPERRUN", "100"),
+                ("SCHEDULER__LISTEN", "127.0.0.1:2"),
+                ("SCHEDULER__IMPACTINDEX__WARMONSTART", "false"),
+                ("SCHEDULER__LIMITS__HOSTRATES", "{ registry.example.com: 5 }"),
+                ("SCHEDULER__TELEMETRY__METRICSLISTEN", "127.0.0.1:9"),
+                ("SCHEDULER_CONFIG", "no key"),
+            ],
+        )
+        .unwrap()
+        .scheduler;
+        assert_eq!((file.limits.max_jobs_per_run, file.listen.as_str()), (100, "127.0.0.1:2"));
+        assert!(!file.impact_index.warm_on_start);
+        assert_eq!(file.limits.host_rates.get("registry.example.com"), Some(&5));
+        assert_eq!(file.telemetry.metrics_listen, "127.0.0.1:9");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_path() {
+        for (yaml, variables, named) in [
+            ("scheduler: { limits: { maxJobsPerRunn: 5 } }", vec![], "limits.maxJobsPerRunn"),
+            ("scheduler: { limits: { maxJobsPerRun: many } }", vec![], "limits.maxJobsPerRun"),
+            ("scheduler: { limits: { maxJobsPerRun: -1 } }", vec![], "limits.maxJobsPerRun"),
+            ("scheduler: { webhooks: { keys: [ { id: a, colour: red } ] } }", vec![], "webhooks.keys[0].colour"),
+            ("shceduler: {}", vec![], "shceduler"),
+            ("scheduler: {}", vec![("SCHEDULER__LIMITS__NOTHING", "1")], "SCHEDULER__LIMITS__NOTHING"),
+            ("scheduler: {}", vec![("SCHEDULER__LIMITS__MAXJOBSPERRUN", "many")], "limits.maxJobsPerRun"),
+            ("scheduler: [", vec![], "config.yaml"),
+        ] {
+            let said = with(yaml, &variables).unwrap_err().to_string();
+            assert!(said.contains(named), "{yaml} with {variables:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn an_empty_file_is_all_defaults() {
+        assert_eq!(with("", &[]).unwrap().scheduler.listen, "127.0.0.1:8585");
+    }
+}

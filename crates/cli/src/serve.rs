@@ -1,0 +1,141 @@
+//! `serve`: web part, planner, runner and index in one process.
+
+use crate::config::Config;
+use crate::wire::{Wired, wire};
+use anyhow::{Context, anyhow};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use scheduler_worker::{Planner, housekeeping, runner};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+/// How long open connections are waited for once everything else has ended.
+const CONNECTIONS_GRACE: Duration = Duration::from_secs(2);
+
+/// What a started service needs to be stopped.
+pub struct Running {
+    /// Where it listens.
+    pub address: SocketAddr,
+    drain: CancellationToken,
+    done: tokio::task::JoinHandle<anyhow::Result<()>>,
+}
+
+impl Running {
+    /// Drains and waits.
+    pub async fn stop(self) -> anyhow::Result<()> {
+        self.drain.cancel();
+        self.done.await.map_err(|error| anyhow!("the service ended in a panic: {error}"))?
+    }
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub async fn serve(config: Config) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let running = start(config).await?;
+    eprintln!("listening on http://{}", running.address);
+    tokio::select! {
+        _ = terminate.recv() => info!("SIGTERM: draining"),
+        _ = interrupt.recv() => info!("SIGINT: draining"),
+    }
+    running.stop().await
+}
+
+/// Starts everything; returns when requests are answered.
+pub async fn start(config: Config) -> anyhow::Result<Running> {
+    let listen = config.listen;
+    let grace = config.grace;
+    // The port first: a second instance must not touch the data before it knows that it is the second.
+    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+    let address = listener.local_addr()?;
+    let recorder = PrometheusBuilder::new()
+        .set_buckets_for_metric(
+            metrics_exporter_prometheus::Matcher::Full("scheduler_impact_resolve_seconds".into()),
+            &[0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5],
+        )?
+        .set_buckets_for_metric(
+            metrics_exporter_prometheus::Matcher::Full("scheduler_run_latency_seconds".into()),
+            &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0],
+        )?
+        .build_recorder();
+    let render = recorder.handle();
+    // A second service in one process (tests, the demo) shares the first one's recorder.
+    let _ = metrics::set_global_recorder(recorder);
+    let streams = CancellationToken::new();
+    let here: Box<dyn Fn() -> String + Send + Sync> = Box::new(move || render.render());
+    let (metrics, elsewhere) = match config.metrics_listen {
+        None => (Some(here), None),
+        Some(address) => (None, Some((address, here))),
+    };
+    let drain = CancellationToken::new();
+    if let Some((address, render)) = elsewhere {
+        metrics_alone(address, render, drain.clone()).await?;
+    }
+    let wired = wire(config, metrics, streams.clone()).await?;
+    let done = tokio::spawn(run(wired, listener, drain.clone(), streams, grace));
+    Ok(Running { address, drain, done })
+}
+
+/// Metrics on an address of their own.
+async fn metrics_alone(
+    address: SocketAddr,
+    render: Box<dyn Fn() -> String + Send + Sync>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} for metrics"))?;
+    let render = std::sync::Arc::new(render);
+    let router = axum::Router::new().route("/metrics", axum::routing::get(move || std::future::ready(render())));
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await {
+            warn!(%error, "metrics are not served any more");
+        }
+    });
+    Ok(())
+}
+
+async fn run(
+    wired: Wired,
+    listener: TcpListener,
+    drain: CancellationToken,
+    streams: CancellationToken,
+    grace: Duration,
+) -> anyhow::Result<()> {
+    let Wired { services, fleet, app } = wired;
+    runner::recover(&services).await?;
+    let stop = CancellationToken::new();
+    let follow = tokio::spawn(services.index.clone().follow(stop.clone()));
+    let plan = tokio::spawn(Planner::new(services.clone()).run(stop.clone()));
+    let keep = tokio::spawn(housekeeping::run(services.clone(), stop.clone()));
+    let mut work = tokio::spawn(runner::run(services.clone(), fleet, drain.clone()));
+    let web_stop = CancellationToken::new();
+    let shutdown = web_stop.clone().cancelled_owned();
+    let mut web = tokio::spawn(async move {
+        axum::serve(listener, scheduler_web::router(app)).with_graceful_shutdown(shutdown).await
+    });
+
+    tokio::select! {
+        () = drain.cancelled() => {}
+        ended = &mut web => return Err(anyhow!("the web part ended by itself: {ended:?}")),
+    }
+    // Calls in flight end within the grace; nothing new is leased.
+    if tokio::time::timeout(grace, &mut work).await.is_err() {
+        warn!("the grace is over: calls in flight are given up and repeated after the next start");
+        work.abort();
+    }
+    stop.cancel();
+    streams.cancel();
+    web_stop.cancel();
+    for task in [plan, keep, follow] {
+        if let Err(error) = task.await {
+            warn!(%error, "a loop ended badly");
+        }
+    }
+    if tokio::time::timeout(CONNECTIONS_GRACE, &mut web).await.is_err() {
+        // Idle keep-alive connections do not hold the process.
+        web.abort();
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! The webhooks: verified, read, made durable, and nothing more.
+
+use crate::body::{collect, unpack};
+use crate::export::{self, SkippedKey};
+use crate::problem::Problem;
+use crate::state::App;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use scheduler_auth::{
+    SCHEDULER_SIGNATURE_HEADER, SignatureHeaders, Verified, WEBHOOK_ID_HEADER, WEBHOOK_SIGNATURE_HEADER,
+    WEBHOOK_TIMESTAMP_HEADER,
+};
+use scheduler_core::ports::Accepted;
+use scheduler_model::ids::{content_id, sha256_hex};
+use scheduler_model::{EventId, Export, ExportId, Source};
+use serde::Serialize;
+use std::sync::Arc;
+use tracing::info;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    event_id: EventId,
+    export_id: ExportId,
+    status: &'static str,
+    keys: usize,
+    skipped: Vec<SkippedKey>,
+}
+
+/// `POST /events/feedser-export`
+pub async fn feedser(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
+    deliver(app, Source::Feedser, headers, body).await
+}
+
+/// `POST /events/vexer-export`
+pub async fn vexer(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
+    deliver(app, Source::Vexer, headers, body).await
+}
+
+async fn deliver(app: Arc<App>, source: Source, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
+    let result = accept(&app, source, &headers, body).await;
+    let word = match &result {
+        Ok((_, answer)) => answer.status,
+        Err(problem) if problem.status() == StatusCode::UNAUTHORIZED => "unauthorized",
+        Err(problem) if problem.status().is_server_error() => "error",
+        Err(_) => "refused",
+    };
+    metrics::counter!("scheduler_events_total", "source" => source.as_str(), "result" => word).increment(1);
+    let (status, answer) = result?;
+    info!(
+        source = source.as_str(), event = %answer.event_id, status = answer.status, keys = answer.keys,
+        skipped = answer.skipped.len(), "an export came"
+    );
+    Ok((status, Json(answer)).into_response())
+}
+
+async fn accept(
+    app: &Arc<App>,
+    source: Source,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Answer), Problem> {
+    if !app.webhooks.contains(&source) {
+        return Err(Problem::not_found(format!("webhook of {}", source.as_str())));
+    }
+    let wire = collect(headers, body, app.limits.body_bytes).await?;
+    let verified = verify(app, source, headers, &wire).await?;
+    let content = unpack(headers, &wire, app.limits.body_bytes).await?;
+    let keys_max = app.limits.keys_per_event;
+    let (read, content_hash) =
+        tokio::task::spawn_blocking(move || (export::read(source, &content, keys_max), sha256_hex(&content)))
+            .await
+            .map_err(|_| Problem::internal())?;
+    let read = read?;
+    let event_id = EventId::try_from(app.ids.fresh()).map_err(|_| Problem::internal())?;
+    let keys = read.keys.len();
+    let export = Export {
+        traceparent: Some(trace(headers, &event_id)),
+        event_id: event_id.clone(),
+        source,
+        key_id: verified.key_id,
+        export_id: read.export_id.clone(),
+        content_hash,
+        received_at: app.clock.now(),
+        tenants: verified.tenants,
+        keys: read.keys,
+        links: read.links,
+        window: read.window,
+    };
+    let accepted = app.store.accept(export, app.limits.inbox_events).await?;
+    let (http, status, event_id) = match accepted {
+        Accepted::New => (StatusCode::ACCEPTED, "accepted", event_id),
+        Accepted::Superseded => (StatusCode::ACCEPTED, "superseded", event_id),
+        Accepted::Duplicate(known) => (StatusCode::OK, "duplicate", known),
+    };
+    if http == StatusCode::ACCEPTED {
+        app.conductor.export_accepted();
+    }
+    Ok((http, Answer { event_id, export_id: read.export_id, status, keys, skipped: read.skipped }))
+}
+
+/// Checks the signature over the bytes on the wire, before anything of them is read. Hashing is off the runtime.
+async fn verify(app: &Arc<App>, source: Source, headers: &HeaderMap, wire: &Bytes) -> Result<Verified, Problem> {
+    let (app, headers, wire) = (app.clone(), headers.clone(), wire.clone());
+    let now = app.clock.now().seconds();
+    let work = move || {
+        let all = |name: &str| headers.get_all(name).iter().map(|v| v.to_str().unwrap_or_default()).collect::<Vec<_>>();
+        // A header that must be single and is not counts as absent.
+        let single = |name: &str| match all(name).as_slice() {
+            [one] => Some(*one),
+            _ => None,
+        };
+        let signatures = SignatureHeaders {
+            scheduler: all(SCHEDULER_SIGNATURE_HEADER),
+            webhook_id: single(WEBHOOK_ID_HEADER),
+            webhook_timestamp: single(WEBHOOK_TIMESTAMP_HEADER),
+            webhook_signature: all(WEBHOOK_SIGNATURE_HEADER),
+        };
+        app.verifier.verify(source, &signatures, &wire, now)
+    };
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| Problem::internal())?
+        .map_err(|error| Problem::new(StatusCode::UNAUTHORIZED, "bad-signature", error.to_string()))
+}
+
+/// The sender's trace context, or a new one that derives from the event.
+fn trace(headers: &HeaderMap, event: &EventId) -> String {
+    let given = headers.get("traceparent").and_then(|v| v.to_str().ok()).filter(|text| text.len() == 55);
+    given.map_or_else(
+        || {
+            let span = content_id("event", &[event.as_str()]);
+            format!("00-{}-{}-01", content_id("trace", &[event.as_str()]), span.get(..16).unwrap_or_default())
+        },
+        str::to_owned,
+    )
+}

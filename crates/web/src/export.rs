@@ -1,0 +1,343 @@
+//! What Feedser and Vexer send, read leniently: unknown members are ignored, keys that cannot be read are skipped and named.
+
+use crate::body::parse;
+use crate::problem::{FieldError, Problem};
+use axum::http::StatusCode;
+use scheduler_model::purl::ProductKey;
+use scheduler_model::{ChangedKey, ExportId, Priority, Severity, Source, Timestamp, VulnLink, Window};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// The most skipped keys that an answer names.
+const SKIPPED_NAMED_MAX: usize = 1000;
+
+const EXCERPT_LEN_MAX: usize = 256;
+const VULN_ID_LEN_MAX: usize = 128;
+
+/// A key or claim that was left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SkippedKey {
+    key: String,
+    reason: String,
+}
+
+/// An export that was read.
+#[derive(Debug, Clone)]
+pub struct ReadExport {
+    /// The sender's name of it.
+    pub export_id: ExportId,
+    /// Distinct keys with their urgency.
+    pub keys: Vec<ChangedKey>,
+    /// What it says of vulnerabilities.
+    pub links: Vec<VulnLink>,
+    /// The time it covers.
+    pub window: Option<Window>,
+    /// What was left out.
+    pub skipped: Vec<SkippedKey>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FeedserBody {
+    export_id: String,
+    #[serde(default)]
+    changed_product_keys: Option<Vec<Value>>,
+    #[serde(default)]
+    kev: Option<Vec<String>>,
+    #[serde(default)]
+    changes: Option<Vec<Value>>,
+    #[serde(default)]
+    window: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ChangeBody {
+    product_key: String,
+    #[serde(default)]
+    vuln_id: Option<String>,
+    #[serde(default)]
+    severity: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VexerBody {
+    export_id: String,
+    changed_claims: Vec<Value>,
+    #[serde(default)]
+    window: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClaimBody {
+    product_key: String,
+    #[serde(default)]
+    subcomponent: Option<String>,
+    status: String,
+}
+
+/// Reads an export of a source; each of its lists has at most `keys_max` entries.
+pub fn read(source: Source, content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
+    match source {
+        Source::Feedser => feedser(content, keys_max),
+        Source::Vexer => vexer(content, keys_max),
+    }
+}
+
+/// Gathers keys, each once with its highest urgency, and what is wrong with the others.
+#[derive(Default)]
+struct Gatherer {
+    keys: BTreeMap<(String, Option<String>), Priority>,
+    skipped: Vec<SkippedKey>,
+    errors: Vec<FieldError>,
+}
+
+impl Gatherer {
+    fn skip(&mut self, pointer: String, key: &str, reason: String) {
+        if self.skipped.len() < SKIPPED_NAMED_MAX {
+            self.skipped.push(SkippedKey { key: key.chars().take(EXCERPT_LEN_MAX).collect(), reason: reason.clone() });
+            self.errors.push(FieldError { pointer, detail: reason });
+        }
+    }
+
+    /// The canonical key of a text; otherwise it is skipped.
+    fn key(&mut self, pointer: &str, text: &str) -> Option<String> {
+        match ProductKey::parse(text) {
+            Ok((key, mended)) => {
+                if !mended.is_empty() {
+                    metrics::counter!("scheduler_purls_mended_total").increment(1);
+                }
+                Some(key.purl().as_str().to_owned())
+            }
+            Err(error) => {
+                self.skip(pointer.to_owned(), text, error.to_string());
+                None
+            }
+        }
+    }
+
+    fn add(&mut self, key: String, subcomponent: Option<String>, priority: Priority) {
+        let urgency = self.keys.entry((key, subcomponent)).or_default();
+        *urgency = (*urgency).max(priority);
+    }
+
+    fn finish(self, export_id: ExportId, links: Vec<VulnLink>, window: Option<Value>) -> Result<ReadExport, Problem> {
+        if self.keys.is_empty() {
+            return Err(Problem::bad_places("no usable key is left in the export", self.errors));
+        }
+        let keys = self
+            .keys
+            .into_iter()
+            .map(|((key, subcomponent), priority)| ChangedKey { key, priority, subcomponent })
+            .collect();
+        Ok(ReadExport { export_id, keys, links, window: window.as_ref().and_then(read_window), skipped: self.skipped })
+    }
+}
+
+fn feedser(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
+    let body: FeedserBody = parse(content)?;
+    let export_id = export_id(body.export_id)?;
+    let keys = body.changed_product_keys.unwrap_or_default();
+    let (kev, changes) = (body.kev.unwrap_or_default(), body.changes.unwrap_or_default());
+    for (member, count) in [("changedProductKeys", keys.len()), ("kev", kev.len()), ("changes", changes.len())] {
+        count_within(member, count, keys_max)?;
+    }
+    let kev: HashSet<String> = kev.iter().map(|id| id.to_ascii_uppercase()).collect();
+    // Without any detail, a list of exploited vulnerabilities marks the whole export.
+    let plain = if changes.is_empty() && !kev.is_empty() { Priority::Kev } else { Priority::Normal };
+    let mut gathered = Gatherer::default();
+    for (number, value) in keys.iter().enumerate() {
+        let pointer = format!("/changedProductKeys/{number}");
+        match value.as_str() {
+            Some(text) => {
+                if let Some(key) = gathered.key(&pointer, text) {
+                    gathered.add(key, None, plain);
+                }
+            }
+            None => gathered.skip(pointer, &value.to_string(), "a key is a string".to_owned()),
+        }
+    }
+    let mut links = BTreeSet::new();
+    for (number, value) in changes.iter().enumerate() {
+        let pointer = format!("/changes/{number}");
+        let change: ChangeBody = match serde_json::from_value(value.clone()) {
+            Ok(change) => change,
+            Err(error) => {
+                gathered.skip(pointer, &value.to_string(), error.to_string());
+                continue;
+            }
+        };
+        let Some(key) = gathered.key(&format!("{pointer}/productKey"), &change.product_key) else { continue };
+        let severity = change.severity.as_deref().map(Severity::of_word);
+        let exploited = change.vuln_id.as_ref().is_some_and(|id| kev.contains(&id.to_ascii_uppercase()));
+        let priority = if exploited {
+            Priority::Kev
+        } else if severity == Some(Severity::Critical) {
+            Priority::Critical
+        } else {
+            Priority::Normal
+        };
+        if let Some(vuln_id) = change.vuln_id.filter(|id| (1..=VULN_ID_LEN_MAX).contains(&id.len())) {
+            links.insert((vuln_id, key.clone(), severity));
+        }
+        gathered.add(key, None, priority);
+    }
+    let links = links.into_iter().map(|(vuln_id, key, severity)| VulnLink { vuln_id, key, severity }).collect();
+    gathered.finish(export_id, links, body.window)
+}
+
+fn vexer(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
+    let body: VexerBody = parse(content)?;
+    let export_id = export_id(body.export_id)?;
+    count_within("changedClaims", body.changed_claims.len(), keys_max)?;
+    let mut gathered = Gatherer::default();
+    for (number, value) in body.changed_claims.iter().enumerate() {
+        let pointer = format!("/changedClaims/{number}");
+        let claim: ClaimBody = match serde_json::from_value(value.clone()) {
+            Ok(claim) => claim,
+            Err(error) => {
+                gathered.skip(pointer, &value.to_string(), error.to_string());
+                continue;
+            }
+        };
+        if let Err(reason) = status_change(&claim.status) {
+            gathered.skip(format!("{pointer}/status"), &claim.product_key, reason);
+            continue;
+        }
+        let Some(key) = gathered.key(&format!("{pointer}/productKey"), &claim.product_key) else { continue };
+        let subcomponent = match claim.subcomponent {
+            None => None,
+            Some(text) => match gathered.key(&format!("{pointer}/subcomponent"), &text) {
+                Some(subcomponent) => Some(subcomponent),
+                None => continue,
+            },
+        };
+        gathered.add(key, subcomponent, Priority::Normal);
+    }
+    gathered.finish(export_id, Vec::new(), body.window)
+}
+
+/// Whether a text tells of a change between two statuses that there are.
+fn status_change(text: &str) -> Result<(), String> {
+    const STATUSES: [&str; 5] = ["affected", "not_affected", "fixed", "under_investigation", "none"];
+    let (from, to) = text
+        .split_once('→')
+        .or_else(|| text.split_once("->"))
+        .ok_or_else(|| format!("`{}` is no change such as `not_affected→affected`", excerpt(text)))?;
+    let (from, to) = (from.trim(), to.trim());
+    if let Some(unknown) = [from, to].into_iter().find(|status| !STATUSES.contains(status)) {
+        return Err(format!("`{}` is none of {}", excerpt(unknown), STATUSES.join(", ")));
+    }
+    if from == to {
+        return Err(format!("`{from}` to itself is no change"));
+    }
+    Ok(())
+}
+
+fn excerpt(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
+fn export_id(text: String) -> Result<ExportId, Problem> {
+    ExportId::try_from(text).map_err(|e| Problem::bad_input("/exportId", e.to_string()))
+}
+
+fn count_within(member: &str, count: usize, keys_max: usize) -> Result<(), Problem> {
+    if count <= keys_max {
+        return Ok(());
+    }
+    Err(Problem::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too-many-keys",
+        format!("/{member} has {count} entries, over limits.maxKeysPerEvent ({keys_max})"),
+    ))
+}
+
+/// The window, as far as it can be read: it is for cursors, and no reason to refuse an export.
+fn read_window(value: &Value) -> Option<Window> {
+    let time = |name: &str| value.get(name).and_then(Value::as_str).and_then(|text| Timestamp::parse(text).ok());
+    let window = Window { from: time("from"), to: time("to") };
+    (window.from.is_some() || window.to.is_some()).then_some(window)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn feedser_of(value: &Value) -> Result<ReadExport, Problem> {
+        read(Source::Feedser, value.to_string().as_bytes(), 5)
+    }
+
+    fn priorities(export: &ReadExport) -> Vec<(&str, Priority)> {
+        export.keys.iter().map(|key| (key.key.as_str(), key.priority)).collect()
+    }
+
+    #[test]
+    fn changes_say_which_keys_are_urgent_and_are_keys_themselves() {
+        let export = feedser_of(&json!({
+            "exportId": "e", "changedProductKeys": ["pkg:npm/plain", "pkg:npm/crit"], "kev": ["CVE-2025-3"],
+            "changes": [
+                { "productKey": "pkg:npm/crit", "vulnId": "CVE-2025-2", "severity": "CRITICAL" },
+                { "productKey": "pkg:npm/kev", "vulnId": "cve-2025-3", "severity": "low" },
+                { "productKey": "pkg:npm/kev", "vulnId": "CVE-2025-4", "severity": "low" },
+            ],
+        }))
+        .unwrap();
+        assert_eq!(
+            priorities(&export),
+            [("pkg:npm/crit", Priority::Critical), ("pkg:npm/kev", Priority::Kev), ("pkg:npm/plain", Priority::Normal)]
+        );
+        assert_eq!(export.links.len(), 3);
+    }
+
+    #[test]
+    fn without_changes_a_kev_list_marks_the_whole_export() {
+        let export =
+            feedser_of(&json!({ "exportId": "e", "changedProductKeys": ["pkg:npm/a"], "kev": ["CVE-1"] })).unwrap();
+        assert_eq!(priorities(&export), [("pkg:npm/a", Priority::Kev)]);
+    }
+
+    #[test]
+    fn keys_that_cannot_be_read_are_named_and_none_left_is_an_error_that_points() {
+        let export =
+            feedser_of(&json!({ "exportId": "e", "changedProductKeys": ["x", 7, "pkg:rpm/openssl"] })).unwrap();
+        let named: Vec<&str> = export.skipped.iter().map(|skipped| skipped.key.as_str()).collect();
+        assert_eq!((named, export.keys.len()), (vec!["x", "7"], 1));
+        let problem = feedser_of(&json!({ "exportId": "e", "changedProductKeys": ["x"] })).unwrap_err();
+        assert_eq!(problem.status(), StatusCode::BAD_REQUEST);
+        assert!(problem.document().to_string().contains("/changedProductKeys/0"));
+    }
+
+    #[test]
+    fn each_list_is_counted_by_itself() {
+        let keys = |n: usize| (0..n).map(|i| format!("pkg:npm/k{i}")).collect::<Vec<_>>();
+        assert!(feedser_of(&json!({ "exportId": "e", "changedProductKeys": keys(5), "kev": keys(5) })).is_ok());
+        for body in [
+            json!({ "exportId": "e", "changedProductKeys": keys(6) }),
+            json!({ "exportId": "e", "changedProductKeys": keys(1), "kev": keys(6) }),
+            json!({ "exportId": "e", "changedProductKeys": keys(1), "changes": keys(6) }),
+        ] {
+            assert_eq!(feedser_of(&body).unwrap_err().status(), StatusCode::PAYLOAD_TOO_LARGE);
+        }
+    }
+
+    #[test]
+    fn claims_change_between_two_statuses_with_either_arrow() {
+        for (status, taken) in [
+            ("not_affected→affected", true),
+            ("none->not_affected", true),
+            ("under_investigation → fixed", true),
+            ("affected→affected", false),
+            ("affected", false),
+            ("affected→gone", false),
+            ("→affected", false),
+            ("affected=>fixed", false),
+        ] {
+            assert_eq!(status_change(status).is_ok(), taken, "{status}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What every request carries: the tenant, the page of a list, ids in the path.
+
+use crate::problem::Problem;
+use crate::state::App;
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use scheduler_core::ports::Page;
+use scheduler_model::TenantId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The header that names the tenant where no token does.
+const TENANT_HEADER: &str = "x-tenant-id";
+
+/// The caller's tenant.
+pub struct Tenant(pub TenantId);
+
+impl FromRequestParts<Arc<App>> for Tenant {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
+        let mut values = parts.headers.get_all(TENANT_HEADER).iter();
+        let name = match (values.next(), values.next()) {
+            (None, _) => "default",
+            (Some(value), None) => value.to_str().unwrap_or_default(),
+            (Some(_), Some(_)) => return Err(Problem::bad_input("X-Tenant-Id", "the header may occur once")),
+        };
+        TenantId::try_from(name.to_owned()).map(Self).map_err(|e| Problem::bad_input("X-Tenant-Id", e.to_string()))
+    }
+}
+
+/// The parameters of a query, each at most once where it is asked for by [`Params::one`].
+pub struct Params(Vec<(String, String)>);
+
+impl FromRequestParts<Arc<App>> for Params {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        Query::<Vec<(String, String)>>::from_request_parts(parts, app)
+            .await
+            .map(|query| Self(query.0))
+            .map_err(|_| Problem::bad_input("?", "the query cannot be read"))
+    }
+}
+
+impl Params {
+    /// One value of a parameter, if it is there.
+    pub fn one(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All values of a parameter.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A value that has to be read, if it is there.
+    pub fn read<T: std::str::FromStr>(&self, name: &str, wanted: &str) -> Result<Option<T>, Problem> {
+        self.one(name)
+            .map(|text| {
+                text.parse().map_err(|_| {
+                    Problem::bad_input(
+                        format!("?{name}"),
+                        format!("`{}` is not {wanted}", text.chars().take(64).collect::<String>()),
+                    )
+                })
+            })
+            .transpose()
+    }
+
+    /// A word out of an enum that serde reads, if it is there.
+    pub fn word<T: for<'de> Deserialize<'de>>(&self, name: &str) -> Result<Option<T>, Problem> {
+        self.one(name)
+            .map(|text| {
+                serde_json::from_value(serde_json::Value::String(text.to_owned()))
+                    .map_err(|e| Problem::bad_input(format!("?{name}"), e.to_string()))
+            })
+            .transpose()
+    }
+
+    /// Which page is wanted.
+    pub fn page(&self) -> Result<PageRequest, Problem> {
+        let limit: usize = self.read("limit", "a number from 1 to 500")?.unwrap_or(50);
+        if !(1..=500).contains(&limit) {
+            return Err(Problem::bad_input("?limit", format!("{limit} is not between 1 and 500")));
+        }
+        let after = self
+            .one("cursor")
+            .map(|cursor| {
+                URL_SAFE_NO_PAD
+                    .decode(cursor)
+                    .ok()
+                    .and_then(|bytes| String::from_utf8(bytes).ok())
+                    .ok_or_else(|| Problem::bad_input("?cursor", "this is no cursor of this list"))
+            })
+            .transpose()?;
+        Ok(PageRequest { limit, after })
+    }
+}
+
+/// Which page of a list is wanted.
+pub struct PageRequest {
+    /// The most items.
+    pub limit: usize,
+    /// Where to go on.
+    pub after: Option<String>,
+}
+
+/// A page as it is answered.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Listed<T> {
+    items: Vec<T>,
+    next_cursor: Option<String>,
+}
+
+impl<T> Listed<T> {
+    /// From a page of the store, each item in the form that is shown.
+    pub fn new<S>(page: Page<S>, show: impl FnMut(S) -> T) -> Self {
+        Self {
+            items: page.items.into_iter().map(show).collect(),
+            next_cursor: page.next.map(|position| URL_SAFE_NO_PAD.encode(position)),
+        }
+    }
+}
+
+/// An id out of the path; one that cannot be an id names nothing, so it is a 404.
+pub fn path_id<T: TryFrom<String>>(text: String, what: &str) -> Result<T, Problem> {
+    let shown: String = text.chars().take(80).collect();
+    T::try_from(text).map_err(|_| Problem::not_found(format!("{what} {shown}")))
+}
+
+/// Labels as `k=v` parameters.
+pub fn labels<'a>(pairs: impl Iterator<Item = &'a str>) -> Result<BTreeMap<String, String>, Problem> {
+    pairs
+        .map(|pair| {
+            pair.split_once('=')
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .ok_or_else(|| Problem::bad_input("?label", format!("`{pair}` is not of the form name=value")))
+        })
+        .collect()
+}

@@ -1,0 +1,144 @@
+//! From a document to an image of the catalog: purls are parsed once, here; what cannot be is named and left out.
+
+use crate::problem::Problem;
+use axum::http::StatusCode;
+use scheduler_model::purl::Purl;
+use scheduler_model::{CatalogComponent, Image, ImageDigest, ImagePlace, TenantId, Timestamp};
+use scheduler_sbom::{Document, SbomError, Usage};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most skipped purls that an answer names; the rest is counted by the difference.
+const SKIPPED_NAMED_MAX: usize = 1000;
+
+/// An excerpt of a purl that is named.
+const EXCERPT_LEN_MAX: usize = 256;
+
+/// A purl that was left out.
+#[derive(Debug, Clone, Serialize)]
+pub struct SkippedPurl {
+    purl: String,
+    reason: String,
+}
+
+/// What was taken of a document, as the answer says it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Taken {
+    image_digest: ImageDigest,
+    components: usize,
+    used: usize,
+    no_purl: u64,
+    skipped: Vec<SkippedPurl>,
+    /// Filled in when the change is durable.
+    pub sequence: u64,
+}
+
+/// An image with what is answered about it.
+pub struct Intake {
+    /// What goes into the catalog.
+    pub image: Image,
+    /// What is answered.
+    pub taken: Taken,
+}
+
+/// Makes an image of a document. A purl that occurs several times is one component, used when one of its places is.
+pub fn image(tenant: TenantId, digest: ImageDigest, place: ImagePlace, document: Document, now: Timestamp) -> Intake {
+    let mut skipped = Vec::new();
+    let mut skip = |purl: &str, reason: String| {
+        if skipped.len() < SKIPPED_NAMED_MAX {
+            skipped.push(SkippedPurl { purl: purl.chars().take(EXCERPT_LEN_MAX).collect(), reason });
+        }
+    };
+    // Component → whether one of its places is used.
+    let mut taken: BTreeMap<CatalogComponent, bool> = BTreeMap::new();
+    let mut mended = 0u64;
+    for (raw, position) in document.components.into_iter().zip(0u32..) {
+        if let Some(problem) = raw.problem {
+            skip(&raw.purl, problem.to_string());
+            continue;
+        }
+        let parsed = match Purl::parse_lenient(&raw.purl) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                skip(&raw.purl, error.to_string());
+                continue;
+            }
+        };
+        mended += u64::from(!parsed.mended.is_empty());
+        let component = CatalogComponent {
+            purl: parsed.purl.as_str().to_owned(),
+            source: raw.source.map(|source| (source.name, source.version)),
+        };
+        let used = match &document.usage {
+            Usage::Unknown => true,
+            Usage::Known(positions) => positions.contains(position),
+        };
+        *taken.entry(component).or_default() |= used;
+    }
+    metrics::counter!("scheduler_purls_mended_total").increment(mended);
+    let distinct = |only_used: bool| {
+        let purls: BTreeSet<&str> = taken
+            .iter()
+            .filter(|(_, used)| **used || !only_used)
+            .map(|(component, _)| component.purl.as_str())
+            .collect();
+        purls.len()
+    };
+    let answer = Taken {
+        image_digest: digest.clone(),
+        components: distinct(false),
+        used: distinct(true),
+        no_purl: document.no_purl,
+        skipped,
+        sequence: 0,
+    };
+    let used = match document.usage {
+        Usage::Unknown => None,
+        Usage::Known(_) => Some(taken.values().zip(0u32..).filter(|(used, _)| **used).map(|(_, at)| at).collect()),
+    };
+    let image = Image {
+        tenant,
+        digest,
+        place,
+        components: taken.into_keys().collect(),
+        used,
+        no_purl: document.no_purl,
+        generated_at: document.image.generated_at.as_deref().and_then(|text| Timestamp::parse(text).ok()),
+        updated_at: now,
+        sequence: 0,
+    };
+    Intake { image, taken: answer }
+}
+
+/// Where the image of a document lives, by the document itself.
+pub fn own_place(document: &Document) -> ImagePlace {
+    let facts = &document.image;
+    ImagePlace {
+        registry: facts.registry.clone().unwrap_or_default(),
+        repository: facts.repository.clone().unwrap_or_default(),
+        namespaces: facts.namespaces.clone(),
+        tags: facts.tags.clone(),
+        labels: facts.labels.clone(),
+    }
+}
+
+impl From<SbomError> for Problem {
+    fn from(error: SbomError) -> Self {
+        let sentence = error.to_string();
+        match error {
+            SbomError::MalformedJson { .. } => Self::new(StatusCode::BAD_REQUEST, "malformed-json", sentence),
+            SbomError::Encoding { .. }
+            | SbomError::Missing { .. }
+            | SbomError::BadUsage { .. }
+            | SbomError::Read(_) => Self::new(StatusCode::BAD_REQUEST, "bad-input", sentence),
+            SbomError::UnsupportedFormat { .. } => {
+                Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-format", sentence)
+            }
+            SbomError::Impossible { .. } => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "impossible-input", sentence),
+            SbomError::TooDeep { .. } | SbomError::TooMany { .. } => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "document-too-large", sentence)
+            }
+        }
+    }
+}

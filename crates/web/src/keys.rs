@@ -1,0 +1,48 @@
+//! Keys and vulnerability ids that a person gives.
+
+use crate::problem::{FieldError, Problem};
+use crate::state::App;
+use axum::http::StatusCode;
+use scheduler_model::TenantId;
+use scheduler_model::purl::ProductKey;
+
+/// The union of keys and of what exports have said of vulnerability ids; `None` when neither was given.
+pub async fn resolve(
+    app: &App,
+    tenant: &TenantId,
+    keys: Option<Vec<String>>,
+    vuln_ids: Option<Vec<String>>,
+) -> Result<Option<Vec<ProductKey>>, Problem> {
+    if keys.is_none() && vuln_ids.is_none() {
+        return Ok(None);
+    }
+    let (keys, vuln_ids) = (keys.unwrap_or_default(), vuln_ids.unwrap_or_default());
+    let most = app.limits.keys_per_event;
+    for (member, count) in [("keys", keys.len()), ("vulnIds", vuln_ids.len())] {
+        if count > most {
+            return Err(Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "too-many-keys",
+                format!("/{member} has {count} entries, over limits.maxKeysPerEvent ({most})"),
+            ));
+        }
+    }
+    let mut parsed = Vec::with_capacity(keys.len());
+    let mut errors = Vec::new();
+    for (number, key) in keys.iter().enumerate() {
+        match ProductKey::parse(key) {
+            Ok((key, _)) => parsed.push(key),
+            Err(error) => errors.push(FieldError { pointer: format!("/keys/{number}"), detail: error.to_string() }),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(Problem::bad_places(format!("{} keys are no package URLs", errors.len()), errors));
+    }
+    for vuln_id in &vuln_ids {
+        for key in app.store.keys_of_vuln(tenant, vuln_id).await? {
+            // What the inbox took parses.
+            parsed.extend(ProductKey::parse(&key).map(|(key, _)| key));
+        }
+    }
+    Ok(Some(parsed))
+}

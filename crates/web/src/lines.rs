@@ -1,0 +1,93 @@
+//! Lines of a body that is read as it comes, each with a limit.
+
+use crate::problem::Problem;
+use async_compression::tokio::bufread::{GzipDecoder, ZstdDecoder};
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode, header};
+use bytes::Bytes;
+use futures::TryStreamExt;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader};
+use tokio_util::io::StreamReader;
+
+/// A line without its end.
+pub enum Line {
+    /// What it says.
+    Content(Bytes),
+    /// Nothing but blanks.
+    Blank,
+    /// Over the limit; its content was passed over.
+    TooLong,
+}
+
+/// The lines of a body.
+pub struct Lines {
+    reader: Box<dyn AsyncBufRead + Send + Unpin>,
+    line_max: usize,
+}
+
+impl Lines {
+    /// Lines of at most `line_max` bytes each, after decompression.
+    pub fn new(headers: &HeaderMap, body: Body, line_max: usize) -> Result<Self, Problem> {
+        let raw = StreamReader::new(body.into_data_stream().map_err(std::io::Error::other));
+        let encoding =
+            headers.get(header::CONTENT_ENCODING).map(|v| v.to_str().unwrap_or("?").trim().to_ascii_lowercase());
+        let reader: Box<dyn AsyncBufRead + Send + Unpin> = match encoding.as_deref() {
+            None | Some("" | "identity") => Box::new(raw),
+            Some("gzip" | "x-gzip") => {
+                let mut decoder = GzipDecoder::new(raw);
+                decoder.multiple_members(true);
+                Box::new(BufReader::new(decoder))
+            }
+            Some("zstd") => Box::new(BufReader::new(ZstdDecoder::new(raw))),
+            Some(_) => {
+                return Err(Problem::new(
+                    StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                    "unsupported-encoding",
+                    "this Content-Encoding is not supported; use gzip or zstd",
+                ));
+            }
+        };
+        Ok(Self { reader, line_max })
+    }
+
+    /// The next line; `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Line>, Problem> {
+        let mut line = Vec::new();
+        let mut too_long = false;
+        let mut began = false;
+        loop {
+            let buffer =
+                self.reader.fill_buf().await.map_err(|_| {
+                    Problem::new(StatusCode::BAD_REQUEST, "body-cut", "the body cannot be read to its end")
+                })?;
+            if buffer.is_empty() {
+                return Ok(began.then(|| finish(line, too_long)));
+            }
+            began = true;
+            let end = buffer.iter().position(|byte| *byte == b'\n');
+            let part = buffer.get(..end.unwrap_or(buffer.len())).unwrap_or_default();
+            if line.len() + part.len() > self.line_max {
+                too_long = true;
+                line = Vec::new();
+            }
+            if !too_long {
+                line.extend_from_slice(part);
+            }
+            let consumed = part.len() + usize::from(end.is_some());
+            self.reader.consume(consumed);
+            if end.is_some() {
+                return Ok(Some(finish(line, too_long)));
+            }
+        }
+    }
+}
+
+fn finish(line: Vec<u8>, too_long: bool) -> Line {
+    if too_long {
+        Line::TooLong
+    } else if line.iter().all(u8::is_ascii_whitespace) {
+        Line::Blank
+    } else {
+        Line::Content(line.into())
+    }
+}

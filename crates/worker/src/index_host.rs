@@ -1,0 +1,271 @@
+//! Keeps the ImpactIndex of this process abreast of the catalog.
+//!
+//! The catalog is the truth; the index is a view that may be thrown away. It is loaded from its last checkpoint, the
+//! changes after that are applied in the order of their numbers, and it follows the catalog from then on. A checkpoint that
+//! cannot be trusted is dropped and the index rebuilt from the catalog.
+
+use parking_lot::RwLock;
+use scheduler_core::ports::{CatalogChange, Feed, Store, StoreError};
+use scheduler_impact_index::{Change, Difference, ImpactIndex, IndexError, PutImage, Thresholds};
+use scheduler_model::Image;
+use scheduler_model::purl::{Component, Purl, Source};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+/// Changes that are read and applied at once.
+const BATCH_LEN_MAX: usize = 512;
+
+/// A checkpoint is due after so many changes.
+const CHECKPOINT_EVERY: u64 = 20_000;
+
+/// How long the tail rests when the store cannot be reached.
+const STORE_RETRY: Duration = Duration::from_secs(1);
+
+/// How long a verification waits for the index to reach the catalog.
+const VERIFY_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How far the index is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexState {
+    /// Nothing is applied yet.
+    Cold,
+    /// It has not reached what the catalog was at the start.
+    Warming,
+    /// It follows the catalog.
+    Warm,
+}
+
+impl IndexState {
+    /// The word of the contract.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Warming => "warming",
+            Self::Warm => "warm",
+        }
+    }
+}
+
+/// What the index can fail with here.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexHostError {
+    /// The index itself.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// The catalog behind it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A task of ours was ended from outside.
+    #[error("the work on the index was broken off")]
+    Broken,
+}
+
+/// The index of this process and how far it is.
+pub struct IndexHost {
+    index: RwLock<Arc<ImpactIndex>>,
+    store: Arc<dyn Store>,
+    feed: Arc<dyn Feed>,
+    folder: Option<PathBuf>,
+    state: watch::Sender<(IndexState, u64)>,
+}
+
+impl IndexHost {
+    /// Loads the last checkpoint from `folder`; without a folder the index lives in memory alone.
+    pub fn open(store: Arc<dyn Store>, feed: Arc<dyn Feed>, folder: Option<PathBuf>) -> Result<Arc<Self>, IndexError> {
+        let index = match &folder {
+            None => ImpactIndex::in_memory(Thresholds::default()),
+            Some(path) => match ImpactIndex::open(path, Thresholds::default()) {
+                Ok(index) => index,
+                Err(error @ IndexError::Damaged { .. }) => {
+                    warn!(%error, "the index is damaged and will be rebuilt from the catalog");
+                    emptied(path)?
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        let sequence = index.sequence();
+        Ok(Arc::new(Self {
+            index: RwLock::new(Arc::new(index)),
+            store,
+            feed,
+            folder,
+            state: watch::Sender::new((IndexState::Cold, sequence)),
+        }))
+    }
+
+    /// The index as it is now.
+    pub fn index(&self) -> Arc<ImpactIndex> {
+        self.index.read().clone()
+    }
+
+    /// How far the index is.
+    pub fn state(&self) -> IndexState {
+        self.state.borrow().0
+    }
+
+    /// Waits until the index has everything that the catalog has now, at most so long.
+    pub async fn caught_up(&self, patience: Duration) -> Result<IndexState, StoreError> {
+        let head = self.store.catalog_head().await?;
+        let mut state = self.state.subscribe();
+        let reached = state.wait_for(|(state, sequence)| *state == IndexState::Warm && *sequence >= head);
+        // Late is no error: the answer says how far the index is.
+        let _ = tokio::time::timeout(patience, reached).await;
+        let (state, sequence) = *self.state.borrow();
+        Ok(if state == IndexState::Warm && sequence < head { IndexState::Warming } else { state })
+    }
+
+    /// Waits until the index is warm.
+    pub async fn warm(&self) {
+        let mut state = self.state.subscribe();
+        // The sender lives as long as this host.
+        let _ = state.wait_for(|(state, _)| *state == IndexState::Warm).await;
+    }
+
+    /// Follows the catalog until `stop`, then writes a last checkpoint.
+    pub async fn follow(self: Arc<Self>, stop: CancellationToken) {
+        let mut since_checkpoint = 0;
+        while !stop.is_cancelled() {
+            match self.step().await {
+                Ok(0) => {
+                    let applied = self.index().sequence();
+                    self.state.send_replace((IndexState::Warm, applied));
+                    tokio::select! {
+                        () = stop.cancelled() => {}
+                        () = self.feed.catalog_beyond(applied) => {}
+                    }
+                }
+                Ok(applied) => {
+                    since_checkpoint += applied;
+                    self.state.send_modify(|(state, sequence)| {
+                        *sequence = self.index().sequence();
+                        if *state == IndexState::Cold {
+                            *state = IndexState::Warming;
+                        }
+                    });
+                    if since_checkpoint >= CHECKPOINT_EVERY {
+                        self.checkpoint().await;
+                        since_checkpoint = 0;
+                    }
+                }
+                Err(error) => {
+                    error!(%error, "the index cannot follow the catalog");
+                    tokio::select! {
+                        () = stop.cancelled() => {}
+                        () = tokio::time::sleep(STORE_RETRY) => {}
+                    }
+                }
+            }
+        }
+        self.checkpoint().await;
+    }
+
+    /// Applies the next changes; gives their number.
+    async fn step(&self) -> Result<u64, IndexHostError> {
+        let index = self.index();
+        let changes = self.store.catalog_changes(index.sequence(), BATCH_LEN_MAX).await?;
+        let count = changes.len() as u64;
+        if count > 0 {
+            tokio::task::spawn_blocking(move || apply(&index, &changes))
+                .await
+                .map_err(|_| IndexHostError::Broken)??;
+        }
+        Ok(count)
+    }
+
+    async fn checkpoint(&self) {
+        let index = self.index();
+        match tokio::task::spawn_blocking(move || index.checkpoint()).await {
+            Ok(Ok(sequence)) => info!(sequence, "the index is checkpointed"),
+            Ok(Err(error)) => {
+                warn!(%error, "the index could not be checkpointed; the catalog will be replayed further")
+            }
+            Err(error) => warn!(%error, "the checkpoint was broken off"),
+        }
+    }
+
+    /// An index built from the catalog alone, in memory, at the catalog's head.
+    pub async fn rebuilt(&self) -> Result<ImpactIndex, IndexHostError> {
+        let fresh = Arc::new(ImpactIndex::in_memory(Thresholds::default()));
+        loop {
+            let changes = self.store.catalog_changes(fresh.sequence(), BATCH_LEN_MAX).await?;
+            if changes.is_empty() {
+                return Arc::try_unwrap(fresh).map_err(|_| IndexHostError::Broken);
+            }
+            let index = fresh.clone();
+            tokio::task::spawn_blocking(move || apply(&index, &changes))
+                .await
+                .map_err(|_| IndexHostError::Broken)??;
+        }
+    }
+
+    /// Compares the index with one that is built from the catalog; gives the first difference.
+    ///
+    /// Changes that come meanwhile are waited for, so that both are as of the same sequence.
+    pub async fn verify(&self) -> Result<Option<Difference>, IndexHostError> {
+        loop {
+            let fresh = self.rebuilt().await?;
+            self.caught_up(VERIFY_PATIENCE).await?;
+            let index = self.index();
+            if index.sequence() != fresh.sequence() {
+                continue;
+            }
+            let compare = move || (index.verify_against(&fresh).err(), index.sequence() == fresh.sequence());
+            let (difference, same) = tokio::task::spawn_blocking(compare).await.map_err(|_| IndexHostError::Broken)?;
+            // A change in between may show as a difference that is none.
+            if difference.is_none() || same {
+                return Ok(difference);
+            }
+        }
+    }
+
+    /// Whether the index keeps checkpoints on disk.
+    pub fn is_persistent(&self) -> bool {
+        self.folder.is_some()
+    }
+}
+
+/// A new index in the place of one that cannot be trusted.
+fn emptied(path: &std::path::Path) -> Result<ImpactIndex, IndexError> {
+    // What cannot be removed shows when the folder is opened.
+    let _ = std::fs::remove_dir_all(path);
+    ImpactIndex::open(path, Thresholds::default())
+}
+
+fn apply(index: &ImpactIndex, changes: &[CatalogChange]) -> Result<(), IndexError> {
+    let components: Vec<Option<Vec<Component>>> =
+        changes.iter().map(|change| change.image.as_ref().map(components)).collect();
+    let changes: Vec<Change<'_>> = changes
+        .iter()
+        .zip(&components)
+        .map(|(change, components)| Change {
+            sequence: change.sequence,
+            tenant: &change.tenant,
+            digest: &change.digest,
+            put: change.image.as_ref().zip(components.as_ref()).map(|(image, components)| PutImage {
+                place: &image.place,
+                components,
+                used: image.used.as_deref(),
+            }),
+        })
+        .collect();
+    index.apply(&changes)
+}
+
+/// The components of an image in match form, each at the place that it has in the image.
+fn components(image: &Image) -> Vec<Component> {
+    image
+        .components
+        .iter()
+        .filter_map(|stored| {
+            // The catalog takes purls that parse and nothing else.
+            let parsed = Purl::parse_lenient(&stored.purl).ok()?;
+            let source =
+                stored.source.as_ref().map(|(name, version)| Source { name: name.clone(), version: version.clone() });
+            Some(Component::from_purl(&parsed.purl, source.as_ref()))
+        })
+        .collect()
+}

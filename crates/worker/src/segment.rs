@@ -1,0 +1,271 @@
+//! One leased segment: its images run concurrently in the lease's slots, their outcomes are written in batches.
+
+use crate::call::{Context, settle_image};
+use crate::fleet::{Entered, Fleet};
+use crate::services::Services;
+use futures::FutureExt;
+use futures::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
+use scheduler_core::ports::{Lease, OutcomeWrite, QueueError, StoreError};
+use scheduler_core::settle::{self, Attempts};
+use scheduler_model::{ErrorClass, Run, RunState, Segment};
+use scheduler_scanner::Breaker;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, error, info_span, warn};
+
+/// A segment that was delivered so often and never finished is given up: its images get outcomes, so that the run ends.
+const DELIVERIES_MAX: u32 = 16;
+
+/// How long a segment rests when the store cannot be reached.
+const STORE_RETRY: Duration = Duration::from_secs(1);
+
+/// How a segment ended.
+enum End {
+    /// Every image has an outcome; or others take care of it.
+    Done,
+    /// Images are left; somebody shall go on.
+    Left(Duration),
+    /// The lease went to somebody else.
+    Lost,
+}
+
+/// Works on a lease until it is done, stopped or lost.
+pub(crate) async fn work(
+    services: Arc<Services>,
+    fleet: Arc<Fleet>,
+    breaker: Arc<Mutex<Breaker>>,
+    lease: Lease,
+    drain: CancellationToken,
+) {
+    let entered = fleet.enter(&lease.segment.run);
+    let end = carry_out(&services, &fleet, &breaker, &lease, &entered, &drain).await;
+    let (id, fence) = (&lease.segment.id, lease.fence);
+    let said = match end {
+        End::Done => services.queue.complete(id, fence).await,
+        End::Left(delay) => services.queue.release(id, fence, delay).await,
+        End::Lost => Ok(()),
+    };
+    if let Err(error) = said {
+        // It runs out by itself.
+        warn!(%error, segment = %id, "a lease could not be given back");
+    }
+}
+
+async fn carry_out(
+    services: &Arc<Services>,
+    fleet: &Arc<Fleet>,
+    breaker: &Mutex<Breaker>,
+    lease: &Lease,
+    entered: &Entered,
+    drain: &CancellationToken,
+) -> End {
+    let (run, segment) = match services.store.claim(&lease.segment.id, lease.fence).await {
+        Ok(Some(claimed)) => claimed,
+        Ok(None) => return End::Done,
+        Err(StoreError::Fenced { .. }) => return End::Lost,
+        Err(error) if error.is_retryable() => {
+            warn!(%error, segment = %lease.segment.id, "a segment waits for the store");
+            return End::Left(STORE_RETRY);
+        }
+        Err(error) => {
+            error!(%error, segment = %lease.segment.id, "a segment cannot be read");
+            return End::Done;
+        }
+    };
+    if run.cancel_requested_at.is_some() {
+        fleet.finish_cancel(run.tenant.clone(), run.id.clone());
+        return End::Done;
+    }
+    if lease.deliveries >= DELIVERIES_MAX {
+        return give_up(services, lease, &run, &segment).await;
+    }
+    if run.state == RunState::Queued
+        && let Err(error) = services.store.mark_started(&run.tenant, &run.id, services.clock.now()).await
+    {
+        warn!(%error, run = %run.id, "a run waits for the store");
+        return End::Left(STORE_RETRY);
+    }
+
+    // One token for every reason to stop: the run's cancel, the process's drain, the loss of the lease.
+    let stop = CancellationToken::new();
+    let watch = watch_reasons(services.clone(), lease, &entered.stop, drain, stop.clone());
+    let span = info_span!("segment", run = %run.id, segment = %segment.id, images = segment.images.len());
+    let end = ask(services, fleet, breaker, lease, &run, &segment, &stop).instrument(span).await;
+    watch.abort();
+    end
+}
+
+/// Stops the segment when there is a reason to, and keeps its lease until then.
+fn watch_reasons(
+    services: Arc<Services>,
+    lease: &Lease,
+    cancelled: &CancellationToken,
+    drain: &CancellationToken,
+    stop: CancellationToken,
+) -> tokio::task::JoinHandle<()> {
+    let (cancelled, drain) = (cancelled.clone(), drain.clone());
+    let (segment, fence) = (lease.segment.id.clone(), lease.fence);
+    tokio::spawn(async move {
+        let ttl = services.settings.lease;
+        let mut beat = tokio::time::interval(ttl / 3);
+        beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = cancelled.cancelled(), if !stop.is_cancelled() => stop.cancel(),
+                () = drain.cancelled(), if !stop.is_cancelled() => stop.cancel(),
+                // Calls in flight end after the stop; the lease is kept for them.
+                _ = beat.tick() => match services.queue.heartbeat(&segment, fence, ttl).await {
+                    Ok(()) => {}
+                    Err(QueueError::LeaseLost(_)) => {
+                        metrics::counter!("scheduler_lease_expiries_total").increment(1);
+                        stop.cancel();
+                        return;
+                    }
+                    Err(error) => warn!(%error, segment = %segment, "a lease could not be prolonged"),
+                }
+            }
+        }
+    })
+}
+
+/// Asks about the images, and writes what comes back as it comes.
+async fn ask(
+    services: &Services,
+    fleet: &Fleet,
+    breaker: &Mutex<Breaker>,
+    lease: &Lease,
+    run: &Run,
+    segment: &Segment,
+    stop: &CancellationToken,
+) -> End {
+    let slots = Semaphore::new(usize::try_from(lease.slots.max(1)).unwrap_or(1));
+    let context = Context { services, breaker, run, segment, slots: &slots, stop };
+    let mut asking: FuturesUnordered<_> = segment.images.iter().map(|image| settle_image(&context, image)).collect();
+    let mut settled: Vec<OutcomeWrite> = Vec::new();
+    let mut held = lease.slots.max(1);
+    let mut all_settled = true;
+    loop {
+        // Whatever is ready goes into one write; while it is being written, calls go on.
+        while let Some(ready) = asking.next().now_or_never() {
+            match ready {
+                Some(Some(write)) => settled.push(write),
+                Some(None) => all_settled = false,
+                None => break,
+            }
+        }
+        if settled.is_empty() {
+            match asking.next().await {
+                Some(Some(write)) => settled.push(write),
+                Some(None) => all_settled = false,
+                None => break,
+            }
+            continue;
+        }
+        let rest = u32::try_from(asking.len()).unwrap_or(u32::MAX).max(1);
+        if rest < held && services.queue.shrink(&segment.id, lease.fence, rest).await.is_ok() {
+            held = rest;
+        }
+        let write = write(services, fleet, lease, run, std::mem::take(&mut settled), stop);
+        tokio::pin!(write);
+        let written = loop {
+            tokio::select! {
+                written = &mut write => break written,
+                Some(result) = asking.next(), if !asking.is_empty() => match result {
+                    Some(write) => settled.push(write),
+                    None => all_settled = false,
+                },
+            }
+        };
+        if let Some(end) = written {
+            return end;
+        }
+    }
+    if all_settled { End::Done } else { End::Left(Duration::ZERO) }
+}
+
+/// Writes outcomes, however long the store needs. Gives the segment's end when it must not go on.
+async fn write(
+    services: &Services,
+    fleet: &Fleet,
+    lease: &Lease,
+    run: &Run,
+    outcomes: Vec<OutcomeWrite>,
+    stop: &CancellationToken,
+) -> Option<End> {
+    loop {
+        let announce = fleet.announces(&run.id);
+        let now = services.clock.now();
+        let result = services
+            .store
+            .write_outcomes(&lease.segment.id, lease.fence, outcomes.clone(), now, announce)
+            .instrument(info_span!("persist", run = %run.id, outcomes = outcomes.len()))
+            .await;
+        match result {
+            Ok(written) => {
+                count(&outcomes);
+                if written.run.state.is_ended() {
+                    services.planner_bell.notify_one();
+                }
+                return None;
+            }
+            Err(StoreError::Fenced { .. }) => {
+                stop.cancel();
+                return Some(End::Lost);
+            }
+            Err(error) if error.is_retryable() => {
+                warn!(%error, run = %run.id, "outcomes wait for the store");
+                tokio::time::sleep(STORE_RETRY).await;
+            }
+            Err(error) => {
+                error!(%error, run = %run.id, "outcomes cannot be written");
+                stop.cancel();
+                return Some(End::Left(STORE_RETRY));
+            }
+        }
+    }
+}
+
+/// Counts what was written.
+fn count(outcomes: &[OutcomeWrite]) {
+    for write in outcomes {
+        metrics::counter!("scheduler_outcomes_total", "outcome" => write.outcome.result.as_str()).increment(1);
+        if let scheduler_model::OutcomeResult::Reported { delta, .. } = &write.outcome.result
+            && let Some(worst) = delta.worst()
+        {
+            metrics::counter!("scheduler_delta_images_total", "severity" => severity_word(worst)).increment(1);
+        }
+    }
+}
+
+fn severity_word(severity: scheduler_model::Severity) -> &'static str {
+    match severity {
+        scheduler_model::Severity::Low => "low",
+        scheduler_model::Severity::Medium => "medium",
+        scheduler_model::Severity::High => "high",
+        scheduler_model::Severity::Critical => "critical",
+    }
+}
+
+/// A segment that never finishes: its images fail, so that the run ends.
+async fn give_up(services: &Services, lease: &Lease, run: &Run, segment: &Segment) -> End {
+    error!(run = %run.id, segment = %segment.id, deliveries = lease.deliveries, "a segment is given up");
+    let now = services.clock.now();
+    let message = format!("its segment was delivered {} times and never finished", lease.deliveries);
+    let attempts = Attempts { count: 0, started_at: now };
+    let outcomes = segment
+        .images
+        .iter()
+        .map(|image| settle::failed(run, image, attempts, ErrorClass::Internal, message.clone(), now))
+        .collect();
+    match services.store.write_outcomes(&segment.id, lease.fence, outcomes, now, true).await {
+        Ok(_) => End::Done,
+        Err(StoreError::Fenced { .. }) => End::Lost,
+        Err(error) => {
+            warn!(%error, segment = %segment.id, "a segment that is given up waits for the store");
+            End::Left(STORE_RETRY)
+        }
+    }
+}
