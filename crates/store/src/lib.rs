@@ -13,6 +13,7 @@ mod doc;
 mod engine;
 mod events;
 mod family;
+mod feed;
 mod housekeeping;
 mod key;
 mod read;
