@@ -1,7 +1,5 @@
 //! Waiting for what others write.
 
-#![expect(clippy::unwrap_used, reason = "a store that cannot be made has to stop the test")]
-
 use scheduler_core::ports::{CatalogStore, Feed, RunStore};
 use scheduler_store::EmbeddedStore;
 use scheduler_testkit::store::build::*;
