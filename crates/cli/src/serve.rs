@@ -85,7 +85,8 @@ async fn metrics_alone(
     render: Box<dyn Fn() -> String + Send + Sync>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} for metrics"))?;
+    let listener =
+        TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} for metrics"))?;
     let render = std::sync::Arc::new(render);
     let router = axum::Router::new().route("/metrics", axum::routing::get(move || std::future::ready(render())));
     tokio::spawn(async move {

@@ -61,7 +61,7 @@ pub struct ImageEvent {
 #[serde(rename_all = "camelCase", tag = "kind", content = "body")]
 pub enum OutboundBody {
     /// About one image.
-    Image(ImageEventType, ImageEvent),
+    Image(ImageEventType, Box<ImageEvent>),
     /// About a run's progress, as it stood then.
     RunUpdated(Box<Run>),
 }
@@ -70,7 +70,7 @@ pub enum OutboundBody {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OutboundEvent {
-    /// Grows with every event of the store; the `id:` of the event stream is made of it.
+    /// Counts the tenant's events from 1; the `id:` of the event stream is made of it.
     pub sequence: u64,
     /// Whose it is.
     pub tenant: TenantId,

@@ -1,7 +1,8 @@
 //! Runs: one pass over a set of images each.
 
 use crate::{
-    Delta, ExportId, ImageDigest, Mode, NotifyRule, Priority, RunId, ScheduleId, SegmentId, TenantId, Timestamp, Verdict,
+    Delta, ExportId, ImageDigest, Mode, NotifyRule, Priority, RunId, ScheduleId, SegmentId, TenantId, Timestamp,
+    Verdict,
 };
 use serde::{Deserialize, Serialize};
 

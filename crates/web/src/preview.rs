@@ -14,7 +14,7 @@ use scheduler_core::ports::RunFilter;
 use scheduler_impact_index::{Query, QueryKey, Resolution, Want};
 use scheduler_model::{RunState, Selection, TenantId};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -67,19 +67,19 @@ pub async fn impact(
         let query = Query { tenant: &asker, selection: &selection, keys: keys.as_deref(), usage_only };
         let answer = index.resolve(&query, Want { sample, by_repository: REPOSITORIES_MAX, digests: false });
         metrics::histogram!("scheduler_impact_resolve_seconds").record(began.elapsed().as_secs_f64());
-        show(&answer, keys.as_deref().unwrap_or_default())
+        (answer.candidates, show(&answer, keys.as_deref().unwrap_or_default()))
     })
     .await
     .map_err(|_| Problem::internal())?;
-    let mut document = answer;
-    let candidates = document.get("candidates").and_then(Value::as_u64).unwrap_or_default();
-    document["projected"] = projected(&app, &tenant, candidates).await?;
-    document["indexState"] = json!(state.as_str());
-    document["elapsedMs"] = json!((began.elapsed().as_secs_f64() * 1e6).round() / 1e3);
-    Ok(Json(document))
+    let (candidates, mut document) = answer;
+    let projected = projected(&app, &tenant, candidates).await?;
+    document.insert("projected".into(), projected);
+    document.insert("indexState".into(), json!(state.as_str()));
+    document.insert("elapsedMs".into(), json!((began.elapsed().as_secs_f64() * 1e6).round() / 1e3));
+    Ok(Json(Value::Object(document)))
 }
 
-fn show(answer: &Resolution, keys: &[QueryKey]) -> Value {
+fn show(answer: &Resolution, keys: &[QueryKey]) -> Map<String, Value> {
     let named = |positions: &[usize]| -> Vec<&str> {
         positions.iter().filter_map(|at| keys.get(*at)).map(|key| key.key.purl().as_str()).collect()
     };
@@ -100,15 +100,15 @@ fn show(answer: &Resolution, keys: &[QueryKey]) -> Value {
         .iter()
         .map(|(repository, candidates)| json!({ "repository": repository, "candidates": candidates }))
         .collect();
-    json!({
-        "candidates": answer.candidates,
-        "total": answer.total,
-        "keysMatched": answer.keys_matched,
-        "keysUnknown": answer.keys_unknown,
-        "sample": sample,
-        "byRepository": repositories,
-        "asOfSequence": answer.sequence,
-    })
+    Map::from_iter([
+        ("candidates".to_owned(), json!(answer.candidates)),
+        ("total".to_owned(), json!(answer.total)),
+        ("keysMatched".to_owned(), json!(answer.keys_matched)),
+        ("keysUnknown".to_owned(), json!(answer.keys_unknown)),
+        ("sample".to_owned(), json!(sample)),
+        ("byRepository".to_owned(), json!(repositories)),
+        ("asOfSequence".to_owned(), json!(answer.sequence)),
+    ])
 }
 
 /// What the tenant's last runs let expect: the share of images that had news, over the candidates.
@@ -120,7 +120,10 @@ async fn projected(app: &App, tenant: &TenantId, candidates: u64) -> Result<Valu
     if completed == 0 {
         return Ok(json!({ "deltas": 0, "kev": 0, "basis": "none" }));
     }
-    let share = |part: u64| (u128::from(candidates) * u128::from(part) / u128::from(completed)) as u64;
+    let share = |part: u64| {
+        let scaled = u128::from(candidates) * u128::from(part) / u128::from(completed);
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    };
     Ok(json!({
         "deltas": share(sum(|stats| stats.deltas)).min(candidates),
         "kev": share(sum(|stats| stats.kev_hits)),

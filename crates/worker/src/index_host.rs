@@ -82,7 +82,7 @@ impl IndexHost {
                 Ok(index) => index,
                 Err(error @ IndexError::Damaged { .. }) => {
                     warn!(%error, "the index is damaged and will be rebuilt from the catalog");
-                    emptied(path)?
+                    ImpactIndex::create(path, Thresholds::default())?
                 }
                 Err(error) => return Err(error),
             },
@@ -226,13 +226,6 @@ impl IndexHost {
     pub fn is_persistent(&self) -> bool {
         self.folder.is_some()
     }
-}
-
-/// A new index in the place of one that cannot be trusted.
-fn emptied(path: &std::path::Path) -> Result<ImpactIndex, IndexError> {
-    // What cannot be removed shows when the folder is opened.
-    let _ = std::fs::remove_dir_all(path);
-    ImpactIndex::open(path, Thresholds::default())
 }
 
 fn apply(index: &ImpactIndex, changes: &[CatalogChange]) -> Result<(), IndexError> {

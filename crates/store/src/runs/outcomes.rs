@@ -93,7 +93,7 @@ pub(super) fn write(
             start(&mut run, outcome.started_at)?;
         }
         if let Some((kind, event)) = event {
-            outbox::push(tx, &run.tenant, now, OutboundBody::Image(kind, event))?;
+            outbox::push(tx, &run.tenant, now, OutboundBody::Image(kind, Box::new(event)))?;
         }
         if let Some(report) = report {
             tx.put_doc(Cf::Reports, report_key(&run.tenant, &outcome.digest), &report)?;
