@@ -34,6 +34,7 @@ test: setup services ## Runs every test.
 
 lint: setup ## Formatting, clippy with warnings denied, documentation.
 	cargo fmt --all --check
+	@scripts/check-layers
 	@$(ENV); cargo clippy --locked --workspace --all-targets -- -D warnings
 	@$(ENV); RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
 
