@@ -206,7 +206,7 @@ async fn write(
             Ok(written) => {
                 count(&outcomes);
                 if written.run.state.is_ended() {
-                    services.planner_bell.notify_one();
+                    services.run_ended();
                 }
                 return None;
             }
