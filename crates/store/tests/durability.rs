@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a store that cannot be made has to stop the test")]
 
 use scheduler_core::ports::{
-    CatalogStore, EventStore, Housekeeping, NewRun, RunStore, ScheduleStore, StoreError, Subscription,
+    CatalogStore, EventStore, Housekeeping, RunStore, ScheduleStore, StoreError, Subscription,
 };
 use scheduler_store::{EmbeddedStore, OpenError};
 use scheduler_testkit::store::build::*;
