@@ -72,6 +72,7 @@ pub async fn wire(
         worker: WorkerId::try_from(ids.fresh())?,
         settings: settings(&config),
         planner_bell: Notify::new(),
+        ticker_bell: Notify::new(),
     });
     let fleet = Fleet::new(services.clone());
     let webhooks = [(Source::Feedser, config.webhooks.feedser), (Source::Vexer, config.webhooks.vexer)];
@@ -113,6 +114,8 @@ fn settings(config: &Config) -> Settings {
         slots: PROCESS_SLOTS,
         emit: config.emit,
         outbound_events: config.outbound_events,
+        active_runs_per_tenant: config.limits.max_active_runs_per_tenant.into(),
+        backlog_per_tenant: config.limits.max_backlog_per_tenant,
         completed_runs: config.completed_runs,
     }
 }

@@ -1,5 +1,6 @@
 //! How runs come into being: ids that derive from what made them, limits from the schedule or the configuration.
 
+use crate::cursor::Passed;
 use crate::ports::{NewRun, PlanInput, Subscription};
 use scheduler_model::ids::{content_id, sha256_hex};
 use scheduler_model::{
@@ -73,7 +74,7 @@ pub fn manual(id: RunId, tenant: TenantId, request: ManualRequest, defaults: Run
         cancel_requested_at: None,
         traceparent: None,
     };
-    NewRun { run, input, takes: Vec::new(), idempotency: None }
+    NewRun { run, input, takes: Vec::new(), passed: Vec::new(), idempotency: None }
 }
 
 /// A run of a schedule over its whole selection: by hand, by the clock, or to take what was left over.
@@ -117,7 +118,7 @@ pub fn of_schedule(
         cancel_requested_at: None,
         traceparent: None,
     };
-    NewRun { run, input, takes: Vec::new(), idempotency: None }
+    NewRun { run, input, takes: Vec::new(), passed: Vec::new(), idempotency: None }
 }
 
 /// A run of a schedule for batches of exports of one source. Its id derives from the schedule and the batches, so that any
@@ -152,7 +153,31 @@ pub fn of_exports(
     new.run.traceparent = visible.iter().find_map(|export| export.traceparent.clone());
     new.input.batches = batches;
     new.takes = takes;
+    new.passed = visible.into_iter().map(Passed::from).collect();
     new
+}
+
+/// The run of a schedule for an instant.
+pub fn of_instant(
+    schedule: &Schedule,
+    instant: Timestamp,
+    catch_up: bool,
+    defaults: RunDefaults,
+    now: Timestamp,
+) -> NewRun {
+    let reason = Reason { scheduled_for: Some(instant), catch_up, ..Reason::default() };
+    of_schedule(cron_run_id(schedule, instant), schedule, Trigger::Cron, reason, defaults, now)
+}
+
+/// The run of a schedule for a new policy revision, under which its images are asked about. Its id derives from the version
+/// of the schedule that has another one, so that a repeated announcement finds it.
+pub fn of_policy(schedule: &Schedule, revision: &str, defaults: RunDefaults, now: Timestamp) -> NewRun {
+    let id = derived_run_id(&[schedule.id.as_str(), "policy", revision, &schedule.version.to_string()]);
+    let reason = Reason { text: Some(format!("policy revision {revision}")), ..Reason::default() };
+    let mut moved = schedule.clone();
+    // Whatever has a report under that revision already is done.
+    moved.spec.only_if = OnlyIf { policy_revision: Some(revision.to_owned()), last_report_older_than_days: None };
+    of_schedule(id, &moved, Trigger::Policy, reason, defaults, now)
 }
 
 /// The id of the run of a schedule for one instant.

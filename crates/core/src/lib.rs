@@ -3,10 +3,12 @@
 //! It knows no engine, no network and no clock: time, randomness and ids come in from outside, so that every decision
 //! can be tested without waiting and replayed.
 
+pub mod cursor;
 pub mod findings;
 pub mod launch;
 pub mod notify;
 pub mod plan;
 pub mod ports;
 pub mod settle;
+pub mod tick;
 pub mod window;

@@ -39,7 +39,8 @@ pub struct Shape {
 /// Plans a run that is in state `planning`.
 ///
 /// The order is KEV, critical, left over, the rest, each in the order given; an image is taken once. `qualifies` says which
-/// images pass `onlyIf`; the limit comes after it. What is over the limit spills, most urgent first.
+/// images pass `onlyIf`, which those that were left over have passed already or are too urgent for; the limit comes after
+/// it. What is over the limit spills, most urgent first.
 pub fn plan(
     mut run: Run,
     candidates: &Candidates,
@@ -59,9 +60,11 @@ pub fn plan(
         ordered.extend(images.iter().filter(|image| seen.insert(&image.digest)).map(|image| (lane, image)));
     }
     let deduped = ordered.len() as u64;
-    ordered.retain(|(_, image)| qualifies(&image.digest));
+    let owed: HashSet<&ImageDigest> = candidates.left_over.iter().map(|image| &image.digest).collect();
+    ordered.retain(|(_, image)| owed.contains(&image.digest) || qualifies(&image.digest));
     let over = ordered.split_off(ordered.len().min(shape.max_jobs));
 
+    run.reason.left_over = owed.len() as u64;
     run.stats = RunStats {
         candidates: (candidates.all.len() + candidates.left_over.len()) as u64,
         deduped,
@@ -182,6 +185,14 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn what_was_left_over_is_asked_about_however_fresh_its_report_is() {
+        let candidates = Candidates { left_over: images(&[2]), all: images(&[1, 2, 3]), ..Candidates::default() };
+        let plan = plan(some_run(), &candidates, |_| false, &shape(4), Timestamp::from_millis(7));
+        let taken: Vec<_> = plan.segments.iter().flat_map(|s| s.images.clone()).collect();
+        assert_eq!((taken, plan.run.reason.left_over), (images(&[2]), 1));
+    }
+
+    #[test]
     fn a_run_over_nothing_is_completed_at_once() {
         let plan = plan(some_run(), &Candidates::default(), |_| true, &shape(4), Timestamp::from_millis(7));
         assert_eq!((plan.run.state, plan.run.finished_at), (RunState::Completed, Some(Timestamp::from_millis(7))));
@@ -201,7 +212,7 @@ pub(crate) mod tests {
                 all: images(&all),
             };
             let qualifying: HashSet<ImageDigest> =
-                all.iter().chain(&[500, 501]).filter(|n| *n % divisor == 0).map(|&n| image(n).digest).collect();
+                all.iter().filter(|n| *n % divisor == 0).chain(&[500, 501]).map(|&n| image(n).digest).collect();
             let once = plan(some_run(), &candidates, |d| qualifying.contains(d), &shape(max_jobs), Timestamp::from_millis(7));
             let again = plan(some_run(), &candidates, |d| qualifying.contains(d), &shape(max_jobs), Timestamp::from_millis(7));
             prop_assert_eq!(&once.segments, &again.segments);

@@ -134,9 +134,17 @@ pub struct Reason {
     /// The run whose spilled images it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continues: Option<RunId>,
+    /// How many images it took over that earlier runs had left.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left_over: u64,
     /// What a person gave as reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A run in numbers of images, but for the sums of new findings.

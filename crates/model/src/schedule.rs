@@ -129,6 +129,13 @@ pub struct ScheduleSpec {
     pub limits: RunLimits,
 }
 
+impl ScheduleSpec {
+    /// Whether instants count anew after a change from `before` to this: it was resumed, or has another expression or zone.
+    pub fn ticks_otherwise(&self, before: &Self) -> bool {
+        (self.enabled && !before.enabled) || self.when_cron != before.when_cron || self.timezone != before.timezone
+    }
+}
+
 /// A schedule with its history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -139,6 +146,8 @@ pub struct Schedule {
     pub tenant: TenantId,
     /// What it says.
     pub spec: ScheduleSpec,
+    /// Instants up to here are none of its: when it was made, last resumed, or last given another expression or zone.
+    pub ticks_from: Timestamp,
     /// Moves on with every change; the ETag.
     pub version: u64,
     /// When it was made.

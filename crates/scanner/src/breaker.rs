@@ -4,13 +4,22 @@
 //! is open, one probe at a time goes out, the first after a short wait, then at doubling waits; the first probe that is
 //! answered closes it. A probe is a real call; what it fails with is no attempt of its image.
 //!
+//! Images that always fail look like an outage when no others are left. They are told apart by a ping beside each failed
+//! probe: when for a long time every probe has failed and every ping was answered, the scanner is there and it is the
+//! images that fail. The breaker closes then, and failures of the images that were probed open it no more, so that their
+//! attempts run out.
+//!
 //! It is pure: instants come in, and nothing is waited for. A caller asks for a [`Permit`] before each call and tells
 //! with its [`Pass`] how the call ended.
 
 use scheduler_core::ports::ScannerError;
 use scheduler_model::{ErrorClass, ImageDigest};
+use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// Suspects that are remembered; beyond it the breaker forgets them all, and learns them again.
+const SUSPECTS_MAX: usize = 1_024;
 
 /// When the breaker opens and how it probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,17 +32,20 @@ pub struct BreakerLimits {
     pub probe_wait_max: Duration,
     /// How long a probe is waited for. One that was never reported is forgotten then; longer than a call may take.
     pub probe_expires_after: Duration,
+    /// How long probes must fail while pings are answered until the images are blamed.
+    pub blame_after: Duration,
 }
 
 impl BreakerLimits {
-    /// Five failures, waits of 200 ms to 5 s, and probes that are forgotten some time after a call of `call_timeout`
-    /// must have ended.
+    /// Five failures, waits of 200 ms to 5 s, images blamed after two minutes, and probes that are forgotten some time after
+    /// a call of `call_timeout` must have ended.
     pub fn for_calls_of(call_timeout: Duration) -> Self {
         Self {
             failures_max: 5,
             probe_wait_min: Duration::from_millis(200),
             probe_wait_max: Duration::from_secs(5),
             probe_expires_after: call_timeout.saturating_add(Duration::from_secs(5)),
+            blame_after: Duration::from_secs(120),
         }
     }
 }
@@ -71,8 +83,7 @@ impl CallEnd {
 pub enum Permit {
     /// Yes.
     Go(Pass),
-    /// Yes, as the probe. Best with an image other than that of the last probe: one that always fails keeps the breaker
-    /// open otherwise.
+    /// Yes, as the probe. The caller may take its time before the call begins; meanwhile no other probe goes.
     Probe(Pass),
     /// No; ask again then.
     WaitUntil(Instant),
@@ -87,6 +98,13 @@ pub struct Pass {
     probe: Option<u64>,
 }
 
+impl Pass {
+    /// Whether the call is a probe.
+    pub fn is_probe(&self) -> bool {
+        self.probe.is_some()
+    }
+}
+
 /// The breaker of one scanner.
 #[derive(Debug)]
 pub struct Breaker {
@@ -94,6 +112,8 @@ pub struct Breaker {
     /// Counts the openings and closings. A call whose pass is of an older era saw an opening.
     era: u64,
     state: State,
+    /// Images whose failures say nothing of the scanner.
+    suspects: HashSet<ImageDigest>,
 }
 
 #[derive(Debug)]
@@ -117,12 +137,16 @@ struct Probing {
     /// The number of the last probe, and when it is forgotten, while it is on its way.
     number: u64,
     under_way_until: Option<Instant>,
+    /// Since when every failed probe had an answered ping beside it.
+    pinged_since: Option<Instant>,
+    /// The images of those probes.
+    probed: HashSet<ImageDigest>,
 }
 
 impl Breaker {
     /// A closed breaker.
     pub fn new(limits: BreakerLimits) -> Self {
-        Self { limits, era: 0, state: State::Closed(Streak::default()) }
+        Self { limits, era: 0, state: State::Closed(Streak::default()), suspects: HashSet::new() }
     }
 
     /// Whether it is open: no segment should be leased.
@@ -154,6 +178,45 @@ impl Breaker {
         Permit::Probe(Pass { era: self.era, probe: Some(probing.number) })
     }
 
+    /// Whether a call with that pass may still begin: nothing has opened or closed since it was given.
+    pub fn still_lets(&self, pass: &Pass) -> bool {
+        pass.era == self.era
+    }
+
+    /// Takes a pass back whose call did not begin, so that another probe may go at once.
+    pub fn give_back(&mut self, pass: &Pass) {
+        if let State::Open(probing) = &mut self.state
+            && probing.is_current(pass, self.era)
+        {
+            probing.under_way_until = None;
+        }
+    }
+
+    /// Takes the answer of a ping that was made because the probe of `image` failed; before the probe's own end is told.
+    pub fn on_ping(&mut self, pass: &Pass, image: &ImageDigest, answered: bool, now: Instant) {
+        let State::Open(probing) = &mut self.state else { return };
+        if !probing.is_current(pass, self.era) {
+            return;
+        }
+        if !answered {
+            probing.pinged_since = None;
+            probing.probed.clear();
+            return;
+        }
+        let since = *probing.pinged_since.get_or_insert(now);
+        if probing.probed.len() < SUSPECTS_MAX {
+            probing.probed.insert(image.clone());
+        }
+        if now.saturating_duration_since(since) >= self.limits.blame_after {
+            let blamed = std::mem::take(&mut probing.probed);
+            if self.suspects.len() + blamed.len() > SUSPECTS_MAX {
+                self.suspects.clear();
+            }
+            self.suspects.extend(blamed);
+            self.turn(State::Closed(Streak::default()));
+        }
+    }
+
     /// Takes the end of a call, and says whether the call counts as an attempt of its image.
     ///
     /// It does not when the scanner failed it and the breaker was or is open during the call, nor when it was refused.
@@ -162,6 +225,9 @@ impl Breaker {
         let saw_an_opening = pass.era != self.era || self.is_open();
         match end {
             CallEnd::Answered | CallEnd::Unclear => {
+                if end == CallEnd::Answered {
+                    self.suspects.remove(image);
+                }
                 self.on_answer(&pass, end);
                 true
             }
@@ -196,8 +262,11 @@ impl Breaker {
     fn on_failure(&mut self, pass: &Pass, image: &ImageDigest, now: Instant) {
         match &mut self.state {
             State::Closed(streak) => {
-                // A call from before the last opening tells of that time.
-                if pass.era == self.era && streak.count(image) >= self.limits.failures_max && streak.over_several_images
+                // A call from before the last opening tells of that time, and a suspect's of itself.
+                if pass.era == self.era
+                    && !self.suspects.contains(image)
+                    && streak.count(image) >= self.limits.failures_max
+                    && streak.over_several_images
                 {
                     self.open(now);
                 }
@@ -220,7 +289,14 @@ impl Breaker {
 
     fn open(&mut self, now: Instant) {
         let wait = self.limits.probe_wait_min;
-        self.turn(State::Open(Probing { wait, next_at: now + wait, number: 0, under_way_until: None }));
+        self.turn(State::Open(Probing {
+            wait,
+            next_at: now + wait,
+            number: 0,
+            under_way_until: None,
+            pinged_since: None,
+            probed: HashSet::new(),
+        }));
     }
 
     fn turn(&mut self, state: State) {
@@ -241,9 +317,12 @@ impl Streak {
 }
 
 impl Probing {
+    fn is_current(&self, pass: &Pass, era: u64) -> bool {
+        pass.era == era && pass.probe == Some(self.number) && self.under_way_until.is_some()
+    }
+
     fn failed(&mut self, pass: &Pass, era: u64, now: Instant, wait_max: Duration) {
-        let is_current = pass.era == era && pass.probe == Some(self.number) && self.under_way_until.is_some();
-        if is_current {
+        if self.is_current(pass, era) {
             self.under_way_until = None;
             self.wait = self.wait.saturating_mul(2).min(wait_max);
             self.next_at = now + self.wait;

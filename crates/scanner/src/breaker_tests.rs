@@ -263,3 +263,73 @@ proptest! {
         prop_assert!(!bench.breaker.is_open());
     }
 }
+
+/// Lets probes of images in turn fail, with a ping beside each, until the breaker closes or the time is over; gives the time.
+fn probes_fail(bench: &mut Bench, images: &[u8], pings: impl Fn(u32) -> bool, for_s: u64) -> Option<Duration> {
+    let began = bench.now;
+    for (count, image) in (0..).zip(images.iter().cycle()) {
+        if bench.now - began >= Duration::from_secs(for_s) {
+            return None;
+        }
+        let wait = bench.wait_of();
+        bench.now += wait;
+        let probe = bench.probe();
+        assert!(probe.is_probe());
+        bench.breaker.on_ping(&probe, &digest(*image), pings(count), bench.now);
+        assert!(!bench.end(probe, *image, CallEnd::Failed), "what fails while it is open is no attempt");
+        if !bench.breaker.is_open() {
+            return Some(bench.now - began);
+        }
+    }
+    None
+}
+
+#[test]
+fn images_that_always_fail_are_blamed_when_the_scanner_answers_pings() {
+    let mut bench = Bench::opened();
+    let took = probes_fail(&mut bench, &[1, 2], |_| true, 1_000).unwrap();
+    assert!((120..130).contains(&took.as_secs()), "{took:?}");
+    for _ in 0..20 {
+        for image in [1, 2] {
+            assert!(bench.call(image, CallEnd::Failed), "their attempts run out");
+        }
+    }
+    assert!(!bench.breaker.is_open());
+    for image in [3, 4, 3, 4, 3] {
+        bench.call(image, CallEnd::Failed);
+    }
+    assert!(bench.breaker.is_open(), "others are not blamed");
+}
+
+#[test]
+fn a_blamed_image_that_is_answered_is_cleared() {
+    let mut bench = Bench::opened();
+    probes_fail(&mut bench, &[1, 2], |_| true, 1_000).unwrap();
+    for image in [1, 2] {
+        bench.call(image, CallEnd::Answered);
+    }
+    for image in [1, 2, 1, 2, 1] {
+        bench.call(image, CallEnd::Failed);
+    }
+    assert!(bench.breaker.is_open());
+}
+
+#[test]
+fn nobody_is_blamed_while_pings_fail_too() {
+    assert_eq!(probes_fail(&mut Bench::opened(), &[1, 2], |_| false, 4_000), None);
+    assert_eq!(probes_fail(&mut Bench::opened(), &[1, 2], |count| count % 20 != 0, 4_000), None);
+}
+
+#[test]
+fn a_probe_that_is_given_back_lets_another_one_go_at_once() {
+    let mut bench = Bench::opened();
+    bench.wait_ms(200);
+    let probe = bench.probe();
+    assert!(bench.breaker.still_lets(&probe));
+    bench.breaker.give_back(&probe);
+    let probe = bench.probe();
+    bench.end(probe, 1, CallEnd::Answered);
+    let pass = bench.go();
+    bench.call(1, CallEnd::Refused);
+    assert!(!bench.breaker.still_lets(&pass), "it opened since");
+}

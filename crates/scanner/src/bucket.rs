@@ -13,6 +13,8 @@ use std::time::Duration;
 const PPM: u64 = 1_000_000;
 /// A bucket that was slowed again and again keeps a sixteenth of its rate.
 const SHARE_MIN_PPM: u64 = PPM / 16;
+/// Complaints so soon after one that counted are of the same burst: that of a bucket is half a second's worth.
+const COMPLAINTS_APART: Duration = Duration::from_millis(500);
 /// A tenth of the nominal rate comes back in a second.
 const NANOS_PER_PPM_RECOVERED: u128 = 10_000;
 /// So many calls are kept ahead; with more of them, none goes before the earliest any longer.
@@ -40,6 +42,8 @@ pub(crate) struct LeakyBucket {
     /// The share of the nominal rate that was left at `share_at`.
     share_ppm: u64,
     share_at: Duration,
+    /// When it was slowed last.
+    slowed_at: Option<Duration>,
 }
 
 impl LeakyBucket {
@@ -52,6 +56,7 @@ impl LeakyBucket {
             idle_at: Duration::ZERO,
             share_ppm: PPM,
             share_at: Duration::ZERO,
+            slowed_at: None,
         }
     }
 
@@ -60,8 +65,12 @@ impl LeakyBucket {
         self.idle_at <= now && self.share_ppm(now) == PPM
     }
 
-    /// Halves the rate.
+    /// Halves the rate, once for a burst of complaints.
     pub(crate) fn slow(&mut self, now: Duration) {
+        if self.slowed_at.is_some_and(|at| now.saturating_sub(at) < COMPLAINTS_APART) {
+            return;
+        }
+        self.slowed_at = Some(now);
         self.share_ppm = (self.share_ppm(now) / 2).max(SHARE_MIN_PPM);
         self.share_at = now;
     }
@@ -180,14 +189,28 @@ mod tests {
         check(&bucket, 0.5, 550_000);
         check(&bucket, 1.0, 600_000);
         check(&bucket, 60.0, PPM);
-        for _ in 0..10 {
-            bucket.slow(secs(0.0));
+        for half_seconds in 120..140 {
+            bucket.slow(secs(f64::from(half_seconds) / 2.0));
         }
-        check(&bucket, 0.0, 62_500);
-        check(&bucket, 9.0, 962_500);
-        check(&bucket, 10.0, PPM);
-        assert!(!bucket.is_idle(secs(9.0)));
-        assert!(bucket.is_idle(secs(10.0)));
+        check(&bucket, 69.5, 62_500);
+        check(&bucket, 78.5, 962_500);
+        check(&bucket, 79.5, PPM);
+        assert!(!bucket.is_idle(secs(78.5)));
+        assert!(bucket.is_idle(secs(79.5)));
+    }
+
+    #[test]
+    fn complaints_of_one_burst_halve_the_rate_once() {
+        let mut bucket = LeakyBucket::new();
+        let mut check = |at: f64, ppm: u64| {
+            bucket.slow(secs(at));
+            assert_eq!(bucket.share_ppm(secs(at)), ppm, "at {at}");
+        };
+        check(10.0, 500_000);
+        check(10.0, 500_000);
+        check(10.499, 549_900);
+        check(10.5, 275_000);
+        check(10.6, 285_000);
     }
 
     #[test]

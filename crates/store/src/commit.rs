@@ -27,6 +27,8 @@ const GROUP_BYTES_MAX: usize = 16 << 20;
 
 /// The sequence number of the last change of the catalog.
 pub(crate) const CATALOG_HEAD: &[u8] = b"catalog-head";
+/// The number of the last change of a schedule.
+pub(crate) const SCHEDULES_HEAD: &[u8] = b"schedules-head";
 
 /// A transaction that waits.
 pub(crate) type Job = Box<dyn FnOnce(&mut Tx<'_>) -> Answer + Send>;
@@ -46,6 +48,19 @@ pub(crate) struct Signals {
     pub(crate) catalog: watch::Sender<u64>,
     /// Counts the groups that wrote to an outbox.
     pub(crate) outbox: watch::Sender<u64>,
+    /// The last change of a schedule.
+    pub(crate) schedules: watch::Sender<u64>,
+}
+
+/// What a group has to tell when it is durable.
+#[derive(Debug, Clone, Copy, Default)]
+struct News {
+    /// The last change of the catalog in the group.
+    catalog_head: Option<u64>,
+    /// The last change of a schedule in the group.
+    schedules_head: Option<u64>,
+    /// Whether the group wrote to an outbox.
+    outbox_changed: bool,
 }
 
 /// The thread that writes, and the way to it.
@@ -127,21 +142,24 @@ impl Loop {
                     let full = answers.len() >= GROUP_LEN_MAX || tx.bytes >= GROUP_BYTES_MAX;
                     next = if full { None } else { queue.try_recv().ok() };
                 }
-                Ok((tx.catalog_head, tx.outbox_changed, tx.into_writes()))
+                Ok((tx.news, tx.into_writes()))
             })
         });
-        let result = result.and_then(|(catalog_head, outbox_changed, writes)| {
+        let result = result.and_then(|(news, writes)| {
             if !writes.is_empty() {
                 self.engine.write(writes).inspect_err(|_| self.broken = true)?;
             }
-            Ok((catalog_head, outbox_changed))
+            Ok(news)
         });
         match result {
-            Ok((catalog_head, outbox_changed)) => {
-                if let Some(head) = catalog_head {
+            Ok(news) => {
+                if let Some(head) = news.catalog_head {
                     self.signals.catalog.send_replace(head);
                 }
-                if outbox_changed {
+                if let Some(head) = news.schedules_head {
+                    self.signals.schedules.send_replace(head);
+                }
+                if news.outbox_changed {
                     self.signals.outbox.send_modify(|groups| *groups += 1);
                 }
                 for answer in answers {
@@ -163,8 +181,9 @@ impl Loop {
             return Ok(());
         }
         self.engine.reopen()?;
-        let head = self.engine.read(|view| view.number(Cf::Meta, CATALOG_HEAD))?;
-        self.signals.catalog.send_replace(head);
+        let head = |key| self.engine.read(|view| view.number(Cf::Meta, key));
+        self.signals.catalog.send_replace(head(CATALOG_HEAD)?);
+        self.signals.schedules.send_replace(head(SCHEDULES_HEAD)?);
         self.signals.outbox.send_modify(|groups| *groups += 1);
         self.broken = false;
         tracing::info!("the store takes writes again");
@@ -196,10 +215,8 @@ pub(crate) struct Tx<'a> {
     /// What the running transaction replaced in the overlay, to take it back.
     undo: Vec<Undo>,
     bytes: usize,
-    /// The last change of the catalog in the group.
-    catalog_head: Option<u64>,
-    /// Whether the group wrote to an outbox.
-    outbox_changed: bool,
+    /// What the group has to tell.
+    news: News,
 }
 
 impl<'a> Tx<'a> {
@@ -210,18 +227,17 @@ impl<'a> Tx<'a> {
             overlays: std::array::from_fn(|_| Overlay::new()),
             undo: Vec::new(),
             bytes: 0,
-            catalog_head: None,
-            outbox_changed: false,
+            news: News::default(),
         }
     }
 
     fn run(&mut self, job: Job) -> Answer {
-        let signals = (self.catalog_head, self.outbox_changed);
+        let news = self.news;
         let answer = job(self);
         if answer.keep {
             self.undo.clear();
         } else {
-            (self.catalog_head, self.outbox_changed) = signals;
+            self.news = news;
             while let Some((cf, key, before)) = self.undo.pop() {
                 if let Some(overlay) = self.overlays.get_mut(cf as usize) {
                     match before {
@@ -289,13 +305,20 @@ impl<'a> Tx<'a> {
     /// The next number of the catalog; heard by others once it is durable.
     pub(crate) fn next_change(&mut self) -> StoreResult<u64> {
         let next = self.next_number(Cf::Meta, CATALOG_HEAD)?;
-        self.catalog_head = Some(next);
+        self.news.catalog_head = Some(next);
+        Ok(next)
+    }
+
+    /// The next number of the schedules' changes; heard by others once it is durable.
+    pub(crate) fn next_schedule_change(&mut self) -> StoreResult<u64> {
+        let next = self.next_number(Cf::Meta, SCHEDULES_HEAD)?;
+        self.news.schedules_head = Some(next);
         Ok(next)
     }
 
     /// Lets others hear, once it is durable, that an outbox has changed.
     pub(crate) fn outbox_has_changed(&mut self) {
-        self.outbox_changed = true;
+        self.news.outbox_changed = true;
     }
 }
 

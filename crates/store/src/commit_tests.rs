@@ -13,7 +13,11 @@ struct Fixture {
 fn fixture() -> Fixture {
     let folder = TempDir::new().unwrap();
     let engine = Arc::new(Engine::open(folder.path()).unwrap());
-    let signals = Arc::new(Signals { catalog: watch::Sender::new(0), outbox: watch::Sender::new(0) });
+    let signals = Arc::new(Signals {
+        catalog: watch::Sender::new(0),
+        outbox: watch::Sender::new(0),
+        schedules: watch::Sender::new(0),
+    });
     let committer = Committer::start(Arc::clone(&engine), signals).unwrap();
     Fixture { committer, engine, _folder: folder }
 }

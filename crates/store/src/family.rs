@@ -63,11 +63,21 @@ pub(crate) enum Cf {
     OutboxMarks,
     /// tenant, idempotency key → what it started.
     Idempotency,
+    /// tenant, schedule, run id → nothing; only runs that have not ended.
+    LiveBySchedule,
+    /// change number → tenant, schedule id.
+    ScheduleChanges,
+    /// tenant, schedule id → the number of its last change.
+    ScheduleMarks,
+    /// tenant, schedule id → where the ticker stands.
+    Ticks,
+    /// tenant, source → how far exports are planned.
+    Cursors,
 }
 
 impl Cf {
     /// Every family; `ALL[cf as usize] == cf`.
-    pub(crate) const ALL: [Self; 30] = [
+    pub(crate) const ALL: [Self; 35] = [
         Self::Meta,
         Self::Images,
         Self::Changes,
@@ -98,6 +108,11 @@ impl Cf {
         Self::Outbox,
         Self::OutboxMarks,
         Self::Idempotency,
+        Self::LiveBySchedule,
+        Self::ScheduleChanges,
+        Self::ScheduleMarks,
+        Self::Ticks,
+        Self::Cursors,
     ];
 
     /// The family's name on disk.
@@ -133,6 +148,11 @@ impl Cf {
             Self::Outbox => "outbox",
             Self::OutboxMarks => "outbox-marks",
             Self::Idempotency => "idempotency",
+            Self::LiveBySchedule => "live-by-schedule",
+            Self::ScheduleChanges => "schedule-changes",
+            Self::ScheduleMarks => "schedule-marks",
+            Self::Ticks => "ticks",
+            Self::Cursors => "cursors",
         }
     }
 }

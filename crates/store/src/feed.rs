@@ -24,4 +24,8 @@ impl Feed for EmbeddedStore {
             }
         }
     }
+
+    async fn schedules_beyond(&self, past: u64) {
+        let _ = self.subscribe_schedules().wait_for(|head| *head > past).await;
+    }
 }

@@ -8,30 +8,17 @@ use crate::read::{Read, ReadExt};
 use crate::runs::IdempotencyDoc;
 use crate::runs::{by_schedule_key, by_time_key, ended_key, of_run, run_key, schedule_prefix};
 use crate::{EmbeddedStore, doc};
-use scheduler_core::ports::{PlanInput, StoreResult};
+use async_trait::async_trait;
+use scheduler_core::ports::{Housekeeping, PlanInput, Pruned, StoreResult};
 use scheduler_model::{BatchId, Run, RunId, Timestamp};
 use std::collections::HashSet;
 
 /// Keys that one transaction removes.
 const CHUNK_LEN_MAX: usize = 5_000;
 
-/// What housekeeping has removed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pruned {
-    /// Batches with their exports.
-    pub batches: usize,
-    /// Deliveries that are not remembered any more.
-    pub identities: usize,
-    /// Idempotency keys that are not remembered any more.
-    pub idempotency_keys: usize,
-    /// Links beyond the most that a vulnerability may have.
-    pub links: usize,
-}
-
-impl EmbeddedStore {
-    /// Removes exports that no batch in waiting and no run in planning needs, deliveries that are older than 30 days,
-    /// idempotency keys that are older than 24 hours, and surplus vulnerability links.
-    pub async fn prune(&self, now: Timestamp) -> StoreResult<Pruned> {
+#[async_trait]
+impl Housekeeping for EmbeddedStore {
+    async fn prune(&self, now: Timestamp) -> StoreResult<Pruned> {
         let batches = self.submit(prune_batches).await?;
         let identities = self
             .remove_where(Cf::Identities, move |value| {
@@ -59,9 +46,7 @@ impl EmbeddedStore {
         Ok(Pruned { batches, identities, idempotency_keys, links })
     }
 
-    /// Removes runs that ended before `before`, with their segments and outcomes, but for the newest run of each schedule, from
-    /// which the next instant is counted. Gives their number.
-    pub async fn trim_runs(&self, before: Timestamp) -> StoreResult<u64> {
+    async fn trim_runs(&self, before: Timestamp) -> StoreResult<u64> {
         let ended = self.read(move |view| ended_before(view, before)).await?;
         let mut trimmed = 0;
         for id in ended {
@@ -69,7 +54,9 @@ impl EmbeddedStore {
         }
         Ok(trimmed)
     }
+}
 
+impl EmbeddedStore {
     /// Removes the values that `old` holds for. Looks beside the writer, then removes what still is as it was.
     async fn remove_where(
         &self,

@@ -19,10 +19,9 @@ mod key;
 mod read;
 mod runs;
 mod schedules;
+mod ticks;
 
-pub use housekeeping::Pruned;
-
-use commit::{CATALOG_HEAD, Committer, Signals, Tx};
+use commit::{CATALOG_HEAD, Committer, SCHEDULES_HEAD, Signals, Tx};
 use engine::{Engine, View};
 use family::Cf;
 use read::ReadExt;
@@ -97,10 +96,14 @@ impl EmbeddedStore {
     /// Opens a folder, which is created when it is not there. One process may have it open.
     pub fn open(folder: &Path) -> Result<Self, OpenError> {
         let engine = Arc::new(Engine::open(folder)?);
-        let head = engine
-            .read(|view| view.number(Cf::Meta, CATALOG_HEAD))
+        let (catalog, schedules) = engine
+            .read(|view| Ok((view.number(Cf::Meta, CATALOG_HEAD)?, view.number(Cf::Meta, SCHEDULES_HEAD)?)))
             .map_err(|source| OpenError::Meta { folder: folder.to_path_buf(), source })?;
-        let signals = Arc::new(Signals { catalog: watch::Sender::new(head), outbox: watch::Sender::new(0) });
+        let signals = Arc::new(Signals {
+            catalog: watch::Sender::new(catalog),
+            outbox: watch::Sender::new(0),
+            schedules: watch::Sender::new(schedules),
+        });
         let committer = Committer::start(Arc::clone(&engine), Arc::clone(&signals)).map_err(OpenError::Thread)?;
         Ok(Self { committer, engine, signals })
     }
@@ -113,6 +116,11 @@ impl EmbeddedStore {
     /// Moves when an event of any tenant has become durable. The value itself means nothing.
     pub fn subscribe_outbox(&self) -> watch::Receiver<u64> {
         self.signals.outbox.subscribe()
+    }
+
+    /// The number of the last durable change of a schedule.
+    pub fn subscribe_schedules(&self) -> watch::Receiver<u64> {
+        self.signals.schedules.subscribe()
     }
 
     /// A number that no call, of this or an earlier process, was given before; later ones are higher.

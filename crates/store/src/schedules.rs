@@ -1,10 +1,11 @@
 //! Schedules and the names that they hold.
 //!
 //! - SCH-1: a name of a tenant belongs to one schedule that is not deleted.
+//! - SCH-2: a schedule has one entry among the changes, that of its last change, with a number higher than all before.
 
 use crate::commit::Tx;
 use crate::family::Cf;
-use crate::key::{Key, text_after};
+use crate::key::{Key, text_after, trailing_number};
 use crate::read::{PageOf, Read, ReadExt};
 use crate::{EmbeddedStore, conflict, doc, not_found};
 use async_trait::async_trait;
@@ -39,6 +40,18 @@ fn create(tx: &mut Tx<'_>, schedule: &Schedule) -> StoreResult<()> {
         return Err(conflict("schedule", schedule.id.as_str()));
     }
     take_name(tx, schedule)?;
+    put(tx, key, schedule)
+}
+
+/// Writes a schedule, and its change in the place of the one before.
+fn put(tx: &mut Tx<'_>, key: Vec<u8>, schedule: &Schedule) -> StoreResult<()> {
+    let change = |number| Key::default().number(number).done();
+    let number = tx.next_schedule_change()?;
+    if let Some(before) = tx.get(Cf::ScheduleMarks, &key)? {
+        tx.delete(Cf::ScheduleChanges, change(trailing_number(&before)));
+    }
+    tx.put(Cf::ScheduleChanges, change(number), key.clone());
+    tx.put_number(Cf::ScheduleMarks, key.clone(), number);
     tx.put_doc(Cf::Schedules, key, schedule)
 }
 
@@ -57,18 +70,7 @@ fn update(tx: &mut Tx<'_>, schedule: &Schedule, expected: u64) -> StoreResult<()
         take_name(tx, schedule)?;
         tx.delete(Cf::ScheduleNames, name_key(&stored));
     }
-    tx.put_doc(Cf::Schedules, key, schedule)
-}
-
-impl EmbeddedStore {
-    async fn enabled(&self, wanted: impl Fn(&Schedule) -> bool + Send + 'static) -> StoreResult<Vec<Schedule>> {
-        self.read(move |view| {
-            let mut schedules: Vec<Schedule> = view.docs(Cf::Schedules, &[])?;
-            schedules.retain(|schedule| schedule.deleted_at.is_none() && schedule.spec.enabled && wanted(schedule));
-            Ok(schedules)
-        })
-        .await
-    }
+    put(tx, key, schedule)
 }
 
 #[async_trait]
@@ -119,10 +121,12 @@ impl ScheduleStore for EmbeddedStore {
     }
 
     async fn subscribers(&self, source: Source) -> StoreResult<Vec<Schedule>> {
-        self.enabled(move |schedule| schedule.spec.on_events.contains(&source)).await
-    }
-
-    async fn ticking(&self) -> StoreResult<Vec<Schedule>> {
-        self.enabled(|schedule| schedule.spec.when_cron.is_some()).await
+        self.read(move |view| {
+            let mut schedules: Vec<Schedule> = view.docs(Cf::Schedules, &[])?;
+            let hears = |schedule: &Schedule| schedule.spec.enabled && schedule.spec.on_events.contains(&source);
+            schedules.retain(|schedule| schedule.deleted_at.is_none() && hears(schedule));
+            Ok(schedules)
+        })
+        .await
     }
 }

@@ -25,3 +25,11 @@ mod events {
 mod runs {
     scheduler_testkit::run_store_contract!(super::make);
 }
+
+mod ticks {
+    scheduler_testkit::tick_store_contract!(super::make);
+}
+
+mod keeping {
+    scheduler_testkit::housekeeping_contract!(super::make);
+}

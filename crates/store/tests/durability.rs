@@ -2,11 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a store that cannot be made has to stop the test")]
 
-use scheduler_core::ports::{CatalogStore, EventStore, NewRun, RunStore, ScheduleStore, StoreError, Subscription};
-use scheduler_store::{EmbeddedStore, OpenError, Pruned};
+use scheduler_core::ports::{
+    CatalogStore, EventStore, Housekeeping, RunStore, ScheduleStore, StoreError, Subscription,
+};
+use scheduler_store::{EmbeddedStore, OpenError};
 use scheduler_testkit::store::build::*;
 use std::path::Path;
-use std::time::Duration;
 use tempfile::TempDir;
 
 fn open(folder: &Path) -> EmbeddedStore {
@@ -151,44 +152,6 @@ async fn who_waits_hears_of_what_is_durable() {
 }
 
 #[tokio::test]
-async fn pruning_keeps_exports_as_long_as_somebody_needs_them() {
-    let folder = TempDir::new().unwrap();
-    let store = open(folder.path());
-    let export = export("e", "1");
-    let waits = Subscription { tenant: alpha(), schedule: id("s"), batch: id("b") };
-    store.accept(export.clone(), 9).await.unwrap();
-    let prune = async || store.prune(at(1)).await.unwrap();
-    assert_eq!(prune().await, Pruned::default(), "it is not in a batch");
-    store.close_batch(batch("b", &[&export])).await.unwrap();
-    assert_eq!(prune().await, Pruned::default(), "the batch is not distributed");
-    store.distribute(&id("b"), vec![waits.clone()]).await.unwrap();
-    assert_eq!(prune().await, Pruned::default(), "a schedule waits for it");
-    let made = run(&alpha(), "r");
-    let mut new = NewRun { takes: vec![waits], ..new_run(&made) };
-    new.input.batches = vec![id("b")];
-    store.begin_run(new).await.unwrap();
-    assert_eq!(prune().await, Pruned::default(), "a run is planned from it");
-    assert_eq!(store.batch_exports(&id("b")).await.unwrap(), [export]);
-    store.commit_plan(plan(&made, &[])).await.unwrap();
-    assert_eq!(prune().await, Pruned { batches: 1, ..Pruned::default() });
-    assert!(matches!(store.batch_exports(&id("b")).await, Err(StoreError::NotFound { .. })));
-}
-
-#[tokio::test]
-async fn pruning_forgets_identities_and_idempotency_keys_in_time() {
-    let folder = TempDir::new().unwrap();
-    let store = open(folder.path());
-    store.accept(export("e", "1"), 9).await.unwrap();
-    let idempotency = Some(("key".to_owned(), "hash".to_owned()));
-    store.begin_run(NewRun { idempotency, ..new_run(&run(&alpha(), "r")) }).await.unwrap();
-    let hours = |hours: u64| at(0).plus(Duration::from_secs(hours * 3600));
-    for (now, identities, idempotency_keys) in [(23, 0, 0), (24, 0, 1), (719, 0, 0), (720, 1, 0)] {
-        let expected = Pruned { identities, idempotency_keys, ..Pruned::default() };
-        assert_eq!(store.prune(hours(now)).await.unwrap(), expected, "after {now} hours");
-    }
-}
-
-#[tokio::test]
 async fn p10_links_of_one_vulnerability_are_bounded() {
     let folder = TempDir::new().unwrap();
     let store = open(folder.path());
@@ -197,26 +160,4 @@ async fn p10_links_of_one_vulnerability_are_bounded() {
     assert_eq!(store.keys_of_vuln(&alpha(), "CVE-1").await.unwrap().len(), 10_000);
     assert_eq!(store.prune(at(1)).await.unwrap().links, 3);
     assert_eq!(store.prune(at(1)).await.unwrap().links, 0);
-}
-
-#[tokio::test]
-async fn trimming_runs_keeps_live_ones_and_the_newest_of_each_schedule() {
-    let folder = TempDir::new().unwrap();
-    let store = open(folder.path());
-    for (name, millis, schedule) in [("a", 1, Some("s")), ("b", 2, Some("s")), ("c", 3, None), ("d", 4, None)] {
-        let made = scheduler_model::Run { created_at: at(millis), schedule: schedule.map(id), ..run(&alpha(), name) };
-        store.begin_run(new_run(&made)).await.unwrap();
-        store.commit_plan(plan(&made, &[&[1, 2]])).await.unwrap();
-        if name != "d" {
-            store.skip_rest(&alpha(), &made.id, scheduler_model::SkipReason::Expired, at(millis + 10)).await.unwrap();
-        }
-    }
-    assert_eq!(store.trim_runs(at(11)).await.unwrap(), 0, "it ended then, not before");
-    assert_eq!(store.trim_runs(at(100)).await.unwrap(), 2);
-    assert_eq!(store.trim_runs(at(100)).await.unwrap(), 0);
-    let left = store.runs(&alpha(), &Default::default(), None, 9).await.unwrap().items;
-    assert_eq!(left.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["d", "b"]);
-    assert!(store.outcomes(&id("a"), None, None, 9).await.unwrap().items.is_empty());
-    assert_eq!(store.outcomes(&id("b"), None, None, 9).await.unwrap().items.len(), 2);
-    assert_eq!(store.claim(&segment_id(&id("a"), 0), 9).await.unwrap(), None);
 }

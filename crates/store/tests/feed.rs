@@ -1,6 +1,6 @@
 //! Waiting for what others write.
 
-use scheduler_core::ports::{CatalogStore, Feed, RunStore};
+use scheduler_core::ports::{CatalogStore, Feed, RunStore, ScheduleStore};
 use scheduler_store::EmbeddedStore;
 use scheduler_testkit::store::build::*;
 use tempfile::TempDir;
@@ -27,6 +27,15 @@ async fn a_wait_ends_when_there_is_something_and_not_before() {
     store.begin_run(new_run(&made)).await.unwrap();
     store.commit_plan(plan(&made, &[])).await.unwrap();
     events.await;
+    let mut schedules = store.schedules_beyond(0);
+    let early = tokio::select! {
+        biased;
+        () = &mut schedules => true,
+        () = tokio::task::yield_now() => false,
+    };
+    assert!(!early);
+    store.create_schedule(schedule(&alpha(), "s")).await.unwrap();
+    schedules.await;
     store.catalog_beyond(0).await;
     store.outbox_beyond(&alpha(), 0).await;
 }

@@ -174,6 +174,7 @@ pub async fn create(
         id: ScheduleId::try_from(app.ids.fresh()).map_err(|_| Problem::internal())?,
         tenant,
         spec,
+        ticks_from: now,
         version: 1,
         created_at: now,
         updated_at: now,
@@ -236,10 +237,14 @@ pub async fn patch(
             Some(version) => version,
             None => schedule.version,
         };
+        let before = schedule.spec.clone();
         let mut document = serde_json::to_value(ScheduleBody::of(schedule.spec)).map_err(|_| Problem::internal())?;
         merge(&mut document, &changes);
         // A member that is taken away gets its default, as at creation.
         schedule.spec = from_value::<ScheduleBody>(&document)?.validate()?;
+        if schedule.spec.ticks_otherwise(&before) {
+            schedule.ticks_from = app.clock.now();
+        }
         schedule.version = expected + 1;
         schedule.updated_at = app.clock.now().max(schedule.updated_at);
         schedule.updated_by = ANONYMOUS.to_owned();

@@ -61,13 +61,18 @@ pub(crate) async fn settle_image(context: &Context<'_>, image: &SegmentImage) ->
         if context.expired(now) {
             return Some(settle::skipped(context.run, image, attempts, SkipReason::Expired, now));
         }
-        let pass = clear(context).await?;
+        let pass = match clear(context).await {
+            Clearance::Go(pass) => pass,
+            Clearance::Stopped => return None,
+            Clearance::Expired(now) => {
+                return Some(settle::skipped(context.run, image, attempts, SkipReason::Expired, now));
+            }
+        };
         if attempts.count == 0 {
             attempts.started_at = services.clock.now();
         }
         let result = report(context, image, attempts.count + 1).await;
-        let counts = context.breaker.lock().on_end(pass, &image.digest, CallEnd::of(&result), Instant::now());
-        if counts {
+        if ended(context, pass, image, &result).await {
             attempts.count += 1;
         }
         let error = match result {
@@ -94,28 +99,61 @@ pub(crate) async fn settle_image(context: &Context<'_>, image: &SegmentImage) ->
     }
 }
 
-/// Waits until the buckets and the breaker let a call begin. `None` when the segment was stopped meanwhile.
-async fn clear(context: &Context<'_>) -> Option<Pass> {
+/// What an image may do.
+enum Clearance {
+    /// Begin its call.
+    Go(Pass),
+    /// Nothing more: the segment is being stopped.
+    Stopped,
+    /// Nothing more: its deadline has passed, at that time.
+    Expired(Timestamp),
+}
+
+/// Waits until the breaker and the buckets let a call begin.
+///
+/// The breaker comes first, so that an outage uses up no reservations: while it is open only the probe reserves. Whoever
+/// reserved before it opened has lost that reservation, since the bucket may have let others in for it by now.
+async fn clear(context: &Context<'_>) -> Clearance {
     loop {
-        let wait = context.services.pacer.reserve(&context.buckets()).await;
-        if !wait.is_zero() {
-            tokio::select! {
-                () = context.stop.cancelled() => return None,
-                () = tokio::time::sleep(wait) => {}
-            }
-        }
-        if context.stop.is_cancelled() {
-            return None;
-        }
         let permit = context.breaker.lock().permit(Instant::now());
-        match permit {
-            Permit::Go(pass) | Permit::Probe(pass) => return Some(pass),
-            Permit::WaitUntil(until) => tokio::select! {
-                () = context.stop.cancelled() => return None,
-                () = tokio::time::sleep_until(until) => {}
-            },
+        let pass = match permit {
+            Permit::Go(pass) | Permit::Probe(pass) => pass,
+            Permit::WaitUntil(until) => {
+                let now = context.services.clock.now();
+                if context.expired(now) {
+                    return Clearance::Expired(now);
+                }
+                tokio::select! {
+                    biased;
+                    () = context.stop.cancelled() => return Clearance::Stopped,
+                    () = tokio::time::sleep_until(until) => continue,
+                }
+            }
+        };
+        let wait = context.services.pacer.reserve(&context.buckets()).await;
+        tokio::select! {
+            biased;
+            () = context.stop.cancelled() => {
+                context.breaker.lock().give_back(&pass);
+                return Clearance::Stopped;
+            }
+            () = tokio::time::sleep(wait) => {}
+        }
+        if context.breaker.lock().still_lets(&pass) {
+            return Clearance::Go(pass);
         }
     }
+}
+
+/// Tells the breaker how a call ended, and says whether it was an attempt. A probe that failed is followed by a ping, which
+/// tells a scanner that is away from an image that always fails.
+async fn ended(context: &Context<'_>, pass: Pass, image: &SegmentImage, result: &Result<Report, ScannerError>) -> bool {
+    let end = CallEnd::of(result);
+    if pass.is_probe() && end == CallEnd::Failed {
+        let answered = context.services.scanner.ping().await.is_ok();
+        context.breaker.lock().on_ping(&pass, &image.digest, answered, Instant::now());
+    }
+    context.breaker.lock().on_end(pass, &image.digest, end, Instant::now())
 }
 
 async fn report(context: &Context<'_>, image: &SegmentImage, attempt: u32) -> Result<Report, ScannerError> {

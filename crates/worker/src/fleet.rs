@@ -97,7 +97,7 @@ impl Fleet {
                 warn!(%error, run = %run, "a cancelled run waits for the store");
                 tokio::time::sleep(CANCEL_RETRY).await;
             }
-            fleet.services.planner_bell.notify_one();
+            fleet.services.run_ended();
         });
     }
 }

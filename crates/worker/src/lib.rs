@@ -1,8 +1,9 @@
-//! The loops: planner, runner, index replica and housekeeping. They decide by `scheduler-core` and act through its ports.
+//! The loops: ticker, planner, runner, index replica and housekeeping. They decide by `scheduler-core` and act through its ports.
 //!
 //! - WRK-1: every step may be repeated; what is durable is done once.
 //! - WRK-2: a loop that meets a store which is away waits for it; it drops nothing and panics never.
 
+mod admission;
 mod call;
 mod fleet;
 pub mod housekeeping;
@@ -11,8 +12,10 @@ mod planner;
 pub mod runner;
 mod segment;
 mod services;
+mod ticker;
 
 pub use fleet::Fleet;
 pub use index_host::{IndexHost, IndexHostError, IndexState};
 pub use planner::Planner;
 pub use services::{Services, Settings};
+pub use ticker::Ticker;

@@ -5,17 +5,19 @@
 //! 3. A schedule whose last run has ended takes what waits for it into a new run.
 //! 4. A run that is being planned gets its images, its order, its limits and its segments.
 
+use crate::admission::Admission;
 use crate::services::Services;
 use scheduler_core::launch;
 use scheduler_core::plan::{self, Candidates, Shape};
-use scheduler_core::ports::{NewRun, PlanInput, PlannedRun, StoreError, StoreResult, Subscription};
+use scheduler_core::ports::{Begun, NewRun, PlanInput, PlannedRun, StoreError, StoreResult, Subscription};
+use scheduler_core::tick;
 use scheduler_core::window::{DebounceWindow, Decision};
 use scheduler_impact_index::{Query, QueryKey, Want};
 use scheduler_model::ids::content_id;
 use scheduler_model::purl::ProductKey;
 use scheduler_model::{
-    Batch, BatchId, Export, ImageDigest, Lane, Priority, Reason, ReportRecord, Run, Schedule, ScheduleId, SegmentImage,
-    Selection, Source, TenantId, Timestamp, Trigger,
+    Batch, BatchId, Export, ImageDigest, Lane, Priority, Reason, ReportRecord, Run, RunId, Schedule, ScheduleId,
+    SegmentImage, Selection, Source, TenantId, Timestamp, Trigger,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -168,6 +170,7 @@ impl Planner {
         for waiting in store.waiting().await? {
             by_schedule.entry((waiting.tenant.clone(), waiting.schedule.clone())).or_default().push(waiting);
         }
+        let mut admission = Admission::new(&self.services.settings);
         for ((tenant, id), waiting) in by_schedule {
             let Some(schedule) = store.schedule_with_deleted(&tenant, &id).await? else { continue };
             let mut exports: Vec<(BatchId, Vec<Export>)> = Vec::new();
@@ -178,7 +181,8 @@ impl Planner {
                 .iter()
                 .flat_map(|(_, exports)| exports)
                 .any(|export| export.tenants.includes(&tenant) && export.priority() == Priority::Kev);
-            if !urgent && !store.live_runs(&tenant, &id).await?.is_empty() {
+            let goes = !store.live_runs(&tenant, &id).await?.is_empty();
+            if !urgent && (goes || !self.is_their_turn(&schedule).await?) {
                 continue;
             }
             // A run has one trigger, so each source makes one of its own.
@@ -191,7 +195,7 @@ impl Planner {
                     .filter(|(_, (_, exports))| exports.first().is_some_and(|e| e.source == source))
                     .map(|(taken, _)| taken.clone())
                     .collect();
-                if !takes.is_empty() {
+                if !takes.is_empty() && admission.admits(store.as_ref(), &tenant).await? {
                     let now = self.services.clock.now();
                     let defaults = self.services.settings.run_defaults;
                     self.begin(launch::of_exports(&schedule, source, takes, &of_source, defaults, now)).await?;
@@ -201,32 +205,61 @@ impl Planner {
         Ok(())
     }
 
+    /// Whether the exports that wait for a schedule go before an instant of it that waits too.
+    async fn is_their_turn(&self, schedule: &Schedule) -> StoreResult<bool> {
+        let store = &self.services.store;
+        let state = store.ticks(&[(schedule.tenant.clone(), schedule.id.clone())]).await?.pop().flatten();
+        if state.is_none_or(|state| state.waits(schedule).is_none()) {
+            return Ok(true);
+        }
+        let last = store.last_run(&schedule.tenant, &schedule.id).await?;
+        Ok(tick::exports_go_first(last.map(|run| run.trigger)))
+    }
+
     /// Begins continuation runs for what was left over and not taken.
     async fn continue_spills(&self) -> StoreResult<()> {
         let store = &self.services.store;
         let now = self.services.clock.now();
+        let mut admission = Admission::new(&self.services.settings);
         for spill in store.spills_before(now.minus(CONTINUE_AFTER)).await? {
             let Some(schedule) = store.schedule(&spill.tenant, &spill.schedule).await? else { continue };
             let Some(continued) = store.run(&spill.tenant, &spill.run).await? else { continue };
             if !schedule.spec.enabled || !store.live_runs(&spill.tenant, &spill.schedule).await?.is_empty() {
                 continue;
             }
-            self.begin(continuation(&schedule, &continued, self.services.settings.run_defaults, now)).await?;
+            if admission.admits(store.as_ref(), &spill.tenant).await? {
+                self.begin(continuation(&schedule, &continued, self.services.settings.run_defaults, now)).await?;
+            }
         }
         Ok(())
     }
 
     async fn begin(&self, new: NewRun) -> StoreResult<()> {
-        let (id, trigger) = (new.run.id.clone(), new.run.trigger);
+        let (id, trigger, tenant) = (new.run.id.clone(), new.run.trigger, new.run.tenant.clone());
+        let moves = !new.passed.is_empty();
         match self.services.store.begin_run(new).await {
             Ok(begun) => {
                 info!(run = %id, trigger = trigger.as_str(), ?begun, "a run begins");
-                Ok(())
+                if moves && begun == Begun::New { self.tell_holes(&tenant, &id).await } else { Ok(()) }
             }
             // Somebody else took what waited.
             Err(StoreError::Conflict { .. }) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl Planner {
+    /// Tells of the holes between windows that a run's exports have shown: time of which no export spoke.
+    async fn tell_holes(&self, tenant: &TenantId, run: &RunId) -> StoreResult<()> {
+        for cursor in self.services.store.cursors(tenant).await? {
+            for hole in cursor.holes.iter().filter(|hole| hole.found_by == *run) {
+                let source = cursor.source.as_str();
+                warn!(tenant = %tenant, source, from = %hole.from, to = %hole.to, run = %run, "no export covers this time");
+                metrics::counter!("scheduler_window_holes_total", "source" => source).increment(1);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -281,6 +314,9 @@ async fn plan_run(services: &Arc<Services>, mut run: Run, input: PlanInput) -> R
 async fn commit(services: &Arc<Services>, plan: PlannedRun) -> Result<(), PlanError> {
     let (run, segments) = (plan.run.clone(), plan.segments.clone());
     services.store.commit_plan(plan).await?;
+    if run.state.is_ended() {
+        services.run_ended();
+    }
     info!(run = %run.id, candidates = run.stats.candidates, queued = run.stats.queued, spilled = run.stats.spilled, "a run is planned");
     metrics::counter!("scheduler_images_selected_total", "mode" => run.mode.as_str()).increment(run.stats.candidates);
     metrics::counter!("scheduler_jobs_enqueued_total", "mode" => run.mode.as_str()).increment(run.stats.queued);

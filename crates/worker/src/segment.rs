@@ -89,9 +89,10 @@ async fn carry_out(
         return End::Left(STORE_RETRY);
     }
 
-    // One token for every reason to stop: the run's cancel, the process's drain, the loss of the lease.
-    let stop = CancellationToken::new();
-    let watch = watch_reasons(services.clone(), lease, &entered.stop, drain, stop.clone());
+    // One token for every reason to stop: the run's cancel, the process's drain, the loss of the lease. As a child it is
+    // cancelled in the same moment as the run's, before the cancel is answered.
+    let stop = entered.stop.child_token();
+    let watch = watch_reasons(services.clone(), lease, drain, stop.clone());
     let span = info_span!("segment", run = %run.id, segment = %segment.id, images = segment.images.len());
     let end = ask(services, fleet, breaker, lease, &run, &segment, &stop).instrument(span).await;
     watch.abort();
@@ -102,11 +103,10 @@ async fn carry_out(
 fn watch_reasons(
     services: Arc<Services>,
     lease: &Lease,
-    cancelled: &CancellationToken,
     drain: &CancellationToken,
     stop: CancellationToken,
 ) -> tokio::task::JoinHandle<()> {
-    let (cancelled, drain) = (cancelled.clone(), drain.clone());
+    let drain = drain.clone();
     let (segment, fence) = (lease.segment.id.clone(), lease.fence);
     tokio::spawn(async move {
         let ttl = services.settings.lease;
@@ -114,7 +114,6 @@ fn watch_reasons(
         beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                () = cancelled.cancelled(), if !stop.is_cancelled() => stop.cancel(),
                 () = drain.cancelled(), if !stop.is_cancelled() => stop.cancel(),
                 // Calls in flight end after the stop; the lease is kept for them.
                 _ = beat.tick() => match services.queue.heartbeat(&segment, fence, ttl).await {
@@ -207,7 +206,7 @@ async fn write(
             Ok(written) => {
                 count(&outcomes);
                 if written.run.state.is_ended() {
-                    services.planner_bell.notify_one();
+                    services.run_ended();
                 }
                 return None;
             }

@@ -35,6 +35,10 @@ pub struct Settings {
     pub emit: bool,
     /// How long outbound events are kept.
     pub outbound_events: Duration,
+    /// Runs of a tenant that may be going; cron and event runs beyond it wait.
+    pub active_runs_per_tenant: u64,
+    /// Images of a tenant that may have no outcome; the same.
+    pub backlog_per_tenant: u64,
     /// How long ended runs are kept.
     pub completed_runs: Duration,
 }
@@ -65,4 +69,14 @@ pub struct Services {
     pub settings: Settings,
     /// Rung when the planner has something to look at.
     pub planner_bell: Notify,
+    /// Rung when an instant that waits may have its turn.
+    pub ticker_bell: Notify,
+}
+
+impl Services {
+    /// A run has ended: what waited for that looks again.
+    pub(crate) fn run_ended(&self) {
+        self.planner_bell.notify_one();
+        self.ticker_bell.notify_one();
+    }
 }

@@ -9,4 +9,7 @@ pub trait Feed: Send + Sync {
 
     /// Returns when the tenant's outbox has an event beyond `past`.
     async fn outbox_beyond(&self, tenant: &TenantId, past: u64);
+
+    /// Returns when a schedule has a change beyond `past`.
+    async fn schedules_beyond(&self, past: u64);
 }

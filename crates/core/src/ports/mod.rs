@@ -5,23 +5,27 @@ mod catalog;
 mod conductor;
 mod events;
 mod feed;
+mod housekeeping;
 mod pacing;
 mod queue;
 mod runs;
 mod scanner;
 mod schedules;
 mod source;
+mod ticks;
 
 pub use catalog::{CatalogChange, CatalogStore, PutImage};
 pub use conductor::Conductor;
 pub use events::{Accepted, EventStore, Subscription};
 pub use feed::Feed;
+pub use housekeeping::{Housekeeping, Pruned};
 pub use pacing::{Bucket, BucketKey, Pacer};
 pub use queue::{Lease, QueueDepth, QueueError, SegmentQueue};
 pub use runs::{Begun, NewRun, OutcomeWrite, PlanInput, PlannedRun, RunFilter, RunStore, Spill, Written};
 pub use scanner::{ImageScan, ReportRequest, ScanProgress, ScanState, Scanner, ScannerError};
 pub use schedules::{ScheduleFilter, ScheduleStore};
 pub use source::{Clock, Ids, Random};
+pub use ticks::{Tick, TickStore, Ticked};
 
 /// What a store can fail with.
 #[derive(Debug, thiserror::Error)]
@@ -109,6 +113,6 @@ pub struct Page<T> {
 }
 
 /// All that is stored, behind one handle.
-pub trait Store: CatalogStore + ScheduleStore + EventStore + RunStore {}
+pub trait Store: CatalogStore + ScheduleStore + EventStore + RunStore + TickStore + Housekeeping {}
 
-impl<T: CatalogStore + ScheduleStore + EventStore + RunStore> Store for T {}
+impl<T: CatalogStore + ScheduleStore + EventStore + RunStore + TickStore + Housekeeping> Store for T {}

@@ -29,6 +29,7 @@ pub trait Pacer: Send + Sync {
     /// A reservation that is not used is lost, not given back.
     async fn reserve(&self, buckets: &[Bucket]) -> Duration;
 
-    /// Slows a bucket after the other side complained: its rate halves, down to a sixteenth, and recovers gradually.
+    /// Slows a bucket after the other side complained: its rate halves, down to a sixteenth, and recovers gradually. What
+    /// follows a complaint that counted within half a second is of the same burst of calls and changes nothing.
     async fn slow(&self, bucket: &Bucket);
 }

@@ -1,4 +1,5 @@
 use super::{Page, StoreResult, Subscription};
+use crate::cursor::{Cursor, Passed};
 use async_trait::async_trait;
 use scheduler_model::{
     BatchId, ImageDigest, ImageEvent, ImageEventType, OnlyIf, OutboundEvent, Outcome, ReportRecord, Run, RunId,
@@ -37,6 +38,8 @@ pub struct NewRun {
     pub input: PlanInput,
     /// What it takes out of the schedule's waiting list.
     pub takes: Vec<Subscription>,
+    /// The exports that it takes, in the order in which they came; they move the cursor of their source.
+    pub passed: Vec<Passed>,
     /// The caller's idempotency key and the hash of what was asked.
     pub idempotency: Option<(String, String)>,
 }
@@ -117,8 +120,8 @@ pub struct RunFilter {
 /// Runs, their segments and outcomes, the outbox, and what is remembered of reports.
 #[async_trait]
 pub trait RunStore: Send + Sync {
-    /// Begins a run: inserts it, takes its subscriptions out of the waiting list and remembers the idempotency key (for 24
-    /// hours), in one write. A run of that id, or the key, makes it `Existing` and changes nothing; `Conflict` when a
+    /// Begins a run: inserts it, takes its subscriptions out of the waiting list, moves the tenant's cursor over the exports
+    /// that it takes and remembers the idempotency key (for 24 hours), in one write. A run of that id, or the key, makes it `Existing` and changes nothing; `Conflict` when a
     /// subscription is not waiting any more.
     async fn begin_run(&self, new: NewRun) -> StoreResult<Begun>;
 
@@ -199,6 +202,9 @@ pub trait RunStore: Send + Sync {
 
     /// What schedules have left over since before `before`.
     async fn spills_before(&self, before: Timestamp) -> StoreResult<Vec<Spill>>;
+
+    /// The tenant's cursors, in the order of their sources.
+    async fn cursors(&self, tenant: &TenantId) -> StoreResult<Vec<Cursor>>;
 
     /// The tenant's events after a sequence number, in order.
     async fn outbox(&self, tenant: &TenantId, after: u64, limit: usize) -> StoreResult<Vec<OutboundEvent>>;

@@ -38,7 +38,4 @@ pub trait ScheduleStore: Send + Sync {
 
     /// The enabled schedules of all tenants that hear the source, in a stable order.
     async fn subscribers(&self, source: Source) -> StoreResult<Vec<Schedule>>;
-
-    /// The enabled schedules of all tenants that have a cron expression, in a stable order.
-    async fn ticking(&self) -> StoreResult<Vec<Schedule>>;
 }

@@ -8,8 +8,9 @@ use crate::family::Cf;
 use crate::key::Key;
 use crate::read::{Read, ReadExt};
 use crate::{conflict, events};
+use scheduler_core::cursor::{self, Cursor, Passed};
 use scheduler_core::ports::{Begun, NewRun, PlanInput, PlannedRun, StoreResult};
-use scheduler_model::{ImageDigest, RunId, RunState, ScheduleId, TenantId, Timestamp};
+use scheduler_model::{ImageDigest, Run, RunId, RunState, ScheduleId, Source, TenantId, Timestamp, Trigger};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -36,8 +37,8 @@ pub(super) fn spill_key(tenant: &TenantId, schedule: &ScheduleId) -> Vec<u8> {
     Key::default().id(tenant.as_str()).last(schedule.as_str())
 }
 
-pub(super) fn begin(tx: &mut Tx<'_>, new: NewRun) -> StoreResult<Begun> {
-    let NewRun { run, input, takes, idempotency } = new;
+pub(crate) fn begin(tx: &mut Tx<'_>, new: NewRun) -> StoreResult<Begun> {
+    let NewRun { run, input, takes, passed, idempotency } = new;
     let idempotency = idempotency.map(|(key, hash)| (Key::default().id(run.tenant.as_str()).last(&key), hash));
     if let Some((key, hash)) = &idempotency
         && let Some(known) = tx.doc::<IdempotencyDoc>(Cf::Idempotency, key)?
@@ -54,6 +55,7 @@ pub(super) fn begin(tx: &mut Tx<'_>, new: NewRun) -> StoreResult<Begun> {
     if let Some((key, hash)) = idempotency {
         tx.put_doc(Cf::Idempotency, key, &IdempotencyDoc { hash, run: run.id.clone(), at: run.created_at })?;
     }
+    move_cursor(tx, &run, &passed)?;
     tx.put_doc(Cf::Planning, run_key(&run.id), &input)?;
     tx.put(Cf::RunsByTime, by_time_key(&run), Vec::new());
     if let Some(schedule) = &run.schedule {
@@ -61,6 +63,21 @@ pub(super) fn begin(tx: &mut Tx<'_>, new: NewRun) -> StoreResult<Begun> {
     }
     save(tx, &run)?;
     Ok(Begun::New)
+}
+
+/// Moves the cursor of the run's source over the exports that the run takes.
+fn move_cursor(tx: &mut Tx<'_>, run: &Run, passed: &[Passed]) -> StoreResult<()> {
+    let source = match run.trigger {
+        Trigger::Feedser => Source::Feedser,
+        Trigger::Vexer => Source::Vexer,
+        Trigger::Cron | Trigger::Policy | Trigger::Manual | Trigger::Backfill => return Ok(()),
+    };
+    let key = Key::default().id(run.tenant.as_str()).last(source.as_str());
+    let before: Option<Cursor> = tx.doc(Cf::Cursors, &key)?;
+    match cursor::advance(before, (&run.tenant, source, &run.id), passed, run.created_at) {
+        Some(moved) => tx.put_doc(Cf::Cursors, key, &moved),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn commit_plan(tx: &mut Tx<'_>, plan: PlannedRun) -> StoreResult<()> {

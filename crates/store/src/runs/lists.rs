@@ -1,6 +1,6 @@
 //! Reading runs and outcomes in order.
 
-use super::{LiveDoc, of_run, schedule_prefix};
+use super::{of_run, schedule_prefix};
 use crate::doc;
 use crate::family::Cf;
 use crate::key::{Key, from_cursor, text_after, to_cursor};
@@ -41,12 +41,10 @@ pub(super) fn live_runs(
     tenant: &TenantId,
     schedule: &ScheduleId,
 ) -> StoreResult<Vec<Run>> {
-    let prefix = Key::default().id(tenant.as_str()).done();
+    let prefix = schedule_prefix(tenant, schedule).done();
     let mut runs = Vec::new();
-    read.visit(Cf::LiveRuns, &prefix, &mut |key, value| {
-        if doc::decode::<LiveDoc>("a live run", value)?.schedule.as_ref() == Some(schedule) {
-            runs.extend(indexed(read, key, prefix.len())?);
-        }
+    read.visit(Cf::LiveBySchedule, &prefix, &mut |key, _| {
+        runs.extend(indexed(read, key, prefix.len())?);
         Ok(true)
     })?;
     Ok(runs)

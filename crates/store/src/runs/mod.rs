@@ -1,7 +1,7 @@
 //! Runs, their segments and outcomes, the outbox, and what is remembered of reports.
 //!
 //! - RUN-1: an outcome, its event, its baseline and its part of the run's numbers are one write (P4, P5).
-//! - RUN-2: a run is in `LiveRuns` until it ends and in `EndedRuns` after; `save` is the one place that moves it.
+//! - RUN-2: a run is in `LiveRuns` (and `LiveBySchedule`) until it ends and in `EndedRuns` after; `save` is the one place that moves it.
 //! - RUN-3: a segment is in `OpenSegments` exactly as long as one of its images has no outcome.
 
 mod begin;
@@ -10,7 +10,7 @@ mod lists;
 mod outbox;
 mod outcomes;
 
-pub(crate) use begin::IdempotencyDoc;
+pub(crate) use begin::{IdempotencyDoc, begin};
 
 use crate::commit::Tx;
 use crate::family::Cf;
@@ -18,6 +18,7 @@ use crate::key::Key;
 use crate::read::{Read, ReadExt};
 use crate::{EmbeddedStore, conflict, not_found};
 use async_trait::async_trait;
+use scheduler_core::cursor::Cursor;
 use scheduler_core::ports::{
     Begun, NewRun, OutcomeWrite, Page, PlanInput, PlannedRun, RunFilter, RunStore, Spill, StoreResult, Written,
 };
@@ -30,7 +31,6 @@ use serde::{Deserialize, Serialize};
 /// What is open of a run that has not ended: enough to answer how loaded a tenant is without reading its runs.
 #[derive(Debug, Serialize, Deserialize)]
 struct LiveDoc {
-    schedule: Option<ScheduleId>,
     /// Images without an outcome.
     open: u64,
 }
@@ -91,14 +91,31 @@ fn existing(read: &(impl Read + ?Sized), tenant: &TenantId, id: &RunId) -> Store
     run_of(read, tenant, id)?.ok_or_else(|| not_found("run", id.as_str()))
 }
 
+/// Whether a run of the schedule has not ended.
+pub(crate) fn has_live_runs(
+    read: &(impl Read + ?Sized),
+    tenant: &TenantId,
+    schedule: &ScheduleId,
+) -> StoreResult<bool> {
+    Ok(!read.pairs(Cf::LiveBySchedule, &schedule_prefix(tenant, schedule).done(), 1)?.is_empty())
+}
+
 /// Writes a run and puts it where its state belongs.
 fn save(tx: &mut Tx<'_>, run: &Run) -> StoreResult<()> {
+    let of_schedule =
+        run.schedule.as_ref().map(|schedule| schedule_prefix(&run.tenant, schedule).last(run.id.as_str()));
     if run.state.is_ended() {
+        if let Some(key) = of_schedule {
+            tx.delete(Cf::LiveBySchedule, key);
+        }
         tx.delete(Cf::LiveRuns, live_key(run));
         tx.put(Cf::EndedRuns, ended_key(run), Vec::new());
     } else {
+        if let Some(key) = of_schedule {
+            tx.put(Cf::LiveBySchedule, key, Vec::new());
+        }
         let open = run.stats.queued.saturating_sub(run.stats.ended());
-        tx.put_doc(Cf::LiveRuns, live_key(run), &LiveDoc { schedule: run.schedule.clone(), open })?;
+        tx.put_doc(Cf::LiveRuns, live_key(run), &LiveDoc { open })?;
     }
     if run.state != RunState::Planning {
         tx.delete(Cf::Planning, run_key(&run.id));
@@ -230,6 +247,11 @@ impl RunStore for EmbeddedStore {
             Ok(spills)
         })
         .await
+    }
+
+    async fn cursors(&self, tenant: &TenantId) -> StoreResult<Vec<Cursor>> {
+        let prefix = Key::default().id(tenant.as_str()).done();
+        self.read(move |view| view.docs(Cf::Cursors, &prefix)).await
     }
 
     async fn outbox(&self, tenant: &TenantId, after: u64, limit: usize) -> StoreResult<Vec<OutboundEvent>> {

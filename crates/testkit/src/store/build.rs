@@ -73,6 +73,7 @@ pub fn schedule(tenant: &TenantId, name: &str) -> Schedule {
             notify: NotifyRule::default(),
             limits: RunLimits::default(),
         },
+        ticks_from: at(0),
         version: 1,
         created_at: at(0),
         updated_at: at(0),
@@ -160,7 +161,7 @@ pub fn plan_input() -> PlanInput {
 
 /// A run to begin that takes nothing.
 pub fn new_run(run: &Run) -> NewRun {
-    NewRun { run: run.clone(), input: plan_input(), takes: Vec::new(), idempotency: None }
+    NewRun { run: run.clone(), input: plan_input(), takes: Vec::new(), passed: Vec::new(), idempotency: None }
 }
 
 /// The id of a run's segment.
