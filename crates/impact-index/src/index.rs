@@ -101,6 +101,28 @@ impl ImpactIndex {
         Ok(())
     }
 
+    /// Takes over what another index holds, as a new generation, and checkpoints it. Readers see the old one until then
+    /// and the new one from then on.
+    ///
+    /// # Errors
+    /// When the storage fails. The index answers as one of the two; a checkpoint that is lacking is made up for by a replay
+    /// from the catalog.
+    pub fn replace(&self, fresh: Self) -> Result<u64, IndexError> {
+        {
+            let mut store = self.store.lock();
+            let mut state = fresh.state.into_inner();
+            state.generation = self.state.read().generation + 1;
+            store.saved = match &store.db {
+                Some(db) => erase(db, &store.saved, state.generation)?,
+                None => Meta::default(),
+            };
+            self.checkpointed.store(0, Ordering::Relaxed);
+            let before = std::mem::replace(&mut *self.state.write(), state);
+            drop(before);
+        }
+        self.checkpoint()
+    }
+
     /// Applies changes in ascending order of their sequences; one that is in already is skipped, so that a replay may
     /// begin anywhere before [`ImpactIndex::sequence`]. A reader sees all changes up to some sequence and none after.
     ///
