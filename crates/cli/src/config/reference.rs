@@ -142,6 +142,7 @@ fn the_documented_default_file_equals_the_built_in_defaults() {
 
 #[test]
 fn every_key_is_documented() {
+    assert_eq!(File::TEXTS.len(), 1, "one key at the top");
     for (section, texts) in SECTIONS {
         let values = default_of(section);
         let named: Vec<String> = texts.iter().map(|(field, _)| camel(field)).collect();
