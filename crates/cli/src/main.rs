@@ -1,21 +1,35 @@
 //! The binary `stella-scheduler`.
 
+mod client;
 mod config;
+mod doctor;
+#[cfg(test)]
+mod golden;
+mod keys;
+#[cfg(test)]
+mod reference;
 mod serve;
 mod system;
 mod wire;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use client::{EventCommand, Global, ImageCommand, IndexCommand, PreviewArgs, RunCommand, ScheduleCommand, Session};
+use scheduler_core::ports::Clock;
+use std::future::Future;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Keeps the verdicts of container images current without rescanning the world.
 #[derive(Parser)]
-#[command(name = "stella-scheduler", version, propagate_version = true)]
+#[command(
+    name = "stella-scheduler",
+    version,
+    propagate_version = true,
+    after_help = "Exit codes: 0 done, 1 the operation failed, 2 wrong usage."
+)]
 struct Cli {
-    /// The configuration file (YAML); without one everything has its default.
-    #[arg(long, global = true, env = "SCHEDULER_CONFIG", value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    global: Global,
     #[command(subcommand)]
     command: Command,
 }
@@ -28,6 +42,27 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         data_dir: Option<PathBuf>,
     },
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
+    #[command(subcommand)]
+    Run(RunCommand),
+    #[command(subcommand)]
+    Image(ImageCommand),
+    /// Tells which images a change would touch; asks the index alone and changes nothing.
+    Preview(PreviewArgs),
+    #[command(subcommand)]
+    Event(EventCommand),
+    #[command(subcommand)]
+    Index(IndexCommand),
+    /// Checks configuration, store, scanner, keys, clock and index; one PASS, WARN or FAIL line each, exit code 1 on a FAIL.
+    Doctor(doctor::DoctorArgs),
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
+    /// Prints a shell's completions, as in `stella-scheduler completions bash > /etc/bash_completion.d/stella-scheduler`.
+    Completions {
+        /// For this shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 fn main() -> ExitCode {
@@ -36,6 +71,8 @@ fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever read the output has enough of it.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -43,12 +80,40 @@ fn main() -> ExitCode {
     }
 }
 
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
 fn run(cli: Cli) -> anyhow::Result<()> {
+    let global = cli.global;
     match cli.command {
         Command::Serve { data_dir } => {
-            let config = config::read(cli.config.as_deref(), data_dir.as_deref())?;
+            let config = config::read(global.config.as_deref(), data_dir.as_deref())?;
             scheduler_telemetry::init_logs(config.log_format == config::LogFormat::Json);
             tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve::serve(config))
         }
+        Command::Schedule(command) => {
+            let now = system::SystemClock.now().utc();
+            on_one_thread(async { command.run(&Session::new(&global)?, now).await })
+        }
+        Command::Run(command) => on_one_thread(async { command.run(&Session::new(&global)?).await }),
+        Command::Image(command) => on_one_thread(async { command.run(&Session::new(&global)?).await }),
+        Command::Preview(args) => on_one_thread(async { args.run(&Session::new(&global)?).await }),
+        Command::Event(command) => {
+            on_one_thread(async { command.run(&Session::new(&global)?, system::SystemClock.now()).await })
+        }
+        Command::Index(command) => on_one_thread(command.run(&global)),
+        Command::Doctor(args) => on_one_thread(args.run(&global)),
+        Command::Keys(command) => command.run(&global),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "stella-scheduler", &mut script);
+            client::Output::new(&global).line(String::from_utf8_lossy(&script).trim_end())
+        }
     }
+}
+
+/// Runs what waits for a service more than it works.
+fn on_one_thread(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }

@@ -1,5 +1,6 @@
 //! The real clock, randomness and ids. Everything else gets them from outside.
 
+use rand::TryRngCore;
 use scheduler_core::ports::{Clock, Ids, Random};
 use scheduler_model::Timestamp;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -33,4 +34,11 @@ impl Ids for UuidIds {
     fn fresh(&self) -> String {
         Uuid::now_v7().to_string()
     }
+}
+
+/// Randomness for a new key, from the operating system.
+pub fn secret_bytes() -> anyhow::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    rand::rngs::OsRng.try_fill_bytes(&mut bytes)?;
+    Ok(bytes)
 }

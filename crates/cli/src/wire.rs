@@ -120,7 +120,8 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-fn scanner(config: &Config) -> anyhow::Result<HttpScanner> {
+/// The scanner's client; `doctor` asks by it too.
+pub fn scanner(config: &Config) -> anyhow::Result<HttpScanner> {
     let given = |path: &str| Some(PathBuf::from(path)).filter(|p| !p.as_os_str().is_empty());
     let auth = &config.scanner_auth;
     let reach = ScannerConfig {

@@ -90,14 +90,31 @@ impl ImpactIndex {
     /// # Errors
     /// When the storage fails; the index is then as before.
     pub fn reset(&self) -> Result<(), IndexError> {
+        self.swap(State::new(&self.thresholds, 0))
+    }
+
+    /// Takes over what another index holds, as a new generation, and checkpoints it. Readers see the old one until then
+    /// and the new one from then on.
+    ///
+    /// # Errors
+    /// When the storage fails. The index answers as one of the two; a checkpoint that is lacking is made up for by a replay
+    /// from the catalog.
+    pub fn replace(&self, fresh: Self) -> Result<u64, IndexError> {
+        self.swap(fresh.state.into_inner())?;
+        self.checkpoint()
+    }
+
+    /// Puts a state in the place of the present one, as a new generation that no checkpoint has yet.
+    fn swap(&self, mut state: State) -> Result<(), IndexError> {
         let mut store = self.store.lock();
-        let generation = self.state.read().generation + 1;
+        state.generation = self.state.read().generation + 1;
         store.saved = match &store.db {
-            Some(db) => erase(db, &store.saved, generation)?,
+            Some(db) => erase(db, &store.saved, state.generation)?,
             None => Meta::default(),
         };
         self.checkpointed.store(0, Ordering::Relaxed);
-        *self.state.write() = State::new(&self.thresholds, generation);
+        let before = std::mem::replace(&mut *self.state.write(), state);
+        drop(before);
         Ok(())
     }
 

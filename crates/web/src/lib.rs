@@ -50,6 +50,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/images/{digest}/sbom", put(images::put_sbom))
         .route("/admin/index", get(system::index_stats))
         .route("/admin/index/verify", post(system::index_verify))
+        .route("/admin/index/rebuild", post(system::index_rebuild))
         .route("/events/feedser-export", post(events::feedser))
         .route("/events/vexer-export", post(events::vexer))
         .route("/events/stream", get(stream::events));

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use scheduler_worker::IndexHostError;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -47,13 +48,26 @@ pub async fn index_stats(State(app): State<Arc<App>>) -> Result<Json<Value>, Pro
 
 /// `POST /admin/index/verify`: compares the index with one that is built from the catalog now.
 pub async fn index_verify(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
-    let fail = |error: scheduler_worker::IndexHostError| {
-        tracing::error!(%error, "the index cannot be verified");
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "index-unavailable", "the index cannot be verified just now")
-            .retry_after(5)
-    };
-    let difference = app.index.verify().await.map_err(fail)?;
+    let difference = app.index.verify().await.map_err(index_problem)?;
     Ok(Json(json!({ "equal": difference.is_none(), "firstDifference": difference.map(|d| d.to_string()) })))
+}
+
+/// `POST /admin/index/rebuild`: a fresh index from the catalog in the place of the present one; answers its stats.
+pub async fn index_rebuild(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
+    // A caller who goes away does not stop it half way.
+    let index = app.index.clone();
+    let done = tokio::spawn(async move { index.rebuild().await });
+    done.await.map_err(|_| Problem::internal())?.map_err(index_problem)?;
+    index_stats(State(app)).await
+}
+
+fn index_problem(error: IndexHostError) -> Problem {
+    if matches!(error, IndexHostError::Busy) {
+        return Problem::new(StatusCode::CONFLICT, "index-busy", error.to_string());
+    }
+    tracing::error!(%error, "the index cannot be compared or rebuilt");
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "index-unavailable", "the index cannot be worked on just now")
+        .retry_after(5)
 }
 
 /// Whatever has no route.

@@ -12,7 +12,7 @@ use scheduler_model::purl::{Component, Purl, Source};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -59,6 +59,9 @@ pub enum IndexHostError {
     /// The catalog behind it.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// It is being rebuilt already.
+    #[error("the index is being rebuilt already")]
+    Busy,
     /// A task of ours was ended from outside.
     #[error("the work on the index was broken off")]
     Broken,
@@ -70,6 +73,10 @@ pub struct IndexHost {
     store: Arc<dyn Store>,
     feed: Arc<dyn Feed>,
     folder: Option<PathBuf>,
+    /// Held by whoever changes the index.
+    turn: Mutex<()>,
+    /// Held while the index is rebuilt, which takes memory for a second one.
+    rebuilding: Mutex<()>,
     state: watch::Sender<(IndexState, u64)>,
 }
 
@@ -93,6 +100,8 @@ impl IndexHost {
             store,
             feed,
             folder,
+            turn: Mutex::new(()),
+            rebuilding: Mutex::new(()),
             state: watch::Sender::new((IndexState::Cold, sequence)),
         }))
     }
@@ -165,6 +174,7 @@ impl IndexHost {
 
     /// Applies the next changes; gives their number.
     async fn step(&self) -> Result<u64, IndexHostError> {
+        let _turn = self.turn.lock().await;
         let index = self.index();
         let changes = self.store.catalog_changes(index.sequence(), BATCH_LEN_MAX).await?;
         let count = changes.len() as u64;
@@ -190,16 +200,40 @@ impl IndexHost {
     /// An index built from the catalog alone, in memory, at the catalog's head.
     pub async fn rebuilt(&self) -> Result<ImpactIndex, IndexHostError> {
         let fresh = Arc::new(ImpactIndex::in_memory(Thresholds::default()));
+        self.catch_up(&fresh).await?;
+        Arc::try_unwrap(fresh).map_err(|_| IndexHostError::Broken)
+    }
+
+    /// Applies what the catalog has beyond an index.
+    async fn catch_up(&self, index: &Arc<ImpactIndex>) -> Result<(), IndexHostError> {
         loop {
-            let changes = self.store.catalog_changes(fresh.sequence(), BATCH_LEN_MAX).await?;
+            let changes = self.store.catalog_changes(index.sequence(), BATCH_LEN_MAX).await?;
             if changes.is_empty() {
-                return Arc::try_unwrap(fresh).map_err(|_| IndexHostError::Broken);
+                return Ok(());
             }
-            let index = fresh.clone();
+            let index = index.clone();
             tokio::task::spawn_blocking(move || apply(&index, &changes))
                 .await
                 .map_err(|_| IndexHostError::Broken)??;
         }
+    }
+
+    /// Builds the index anew from the catalog and puts it, with a checkpoint, in the place of the present one, which answers
+    /// until then. Nothing that was acknowledged is missing from any answer.
+    pub async fn rebuild(&self) -> Result<(), IndexHostError> {
+        let _rebuilding = self.rebuilding.try_lock().map_err(|_| IndexHostError::Busy)?;
+        let fresh = Arc::new(self.rebuilt().await?);
+        // From here on the present index goes no further, so that the fresh one can reach it.
+        let turn = self.turn.lock().await;
+        self.catch_up(&fresh).await?;
+        let fresh = Arc::try_unwrap(fresh).map_err(|_| IndexHostError::Broken)?;
+        let index = self.index();
+        let sequence =
+            tokio::task::spawn_blocking(move || index.replace(fresh)).await.map_err(|_| IndexHostError::Broken)??;
+        self.state.send_replace((IndexState::Warm, sequence));
+        drop(turn);
+        info!(sequence, "the index was rebuilt from the catalog");
+        Ok(())
     }
 
     /// Compares the index with one that is built from the catalog; gives the first difference.

@@ -3,20 +3,26 @@
 use super::ConfigError;
 use super::raw::File;
 use serde_json::Value;
+use std::ffi::OsString;
 use std::path::Path;
 
 /// The prefix of variables that override a key: `SCHEDULER__LIMITS__MAXJOBSPERRUN`.
 const OVERRIDE_PREFIX: &str = "SCHEDULER__";
 
 /// Reads a file (none: all defaults) and lays the overrides over it.
-pub fn load(path: Option<&Path>, environment: impl Iterator<Item = (String, String)>) -> Result<File, ConfigError> {
+pub fn load(path: Option<&Path>, environment: impl Iterator<Item = (OsString, OsString)>) -> Result<File, ConfigError> {
     let mut document = match path {
         Some(path) => read(path)?,
         None => Value::Object(serde_json::Map::new()),
     };
     let known = serde_json::to_value(File::default()).map_err(|e| ConfigError::at("scheduler", e))?;
-    let mut overrides: Vec<(String, String)> =
-        environment.filter(|(name, _)| name.starts_with(OVERRIDE_PREFIX)).collect();
+    let mut overrides = Vec::new();
+    for (name, value) in environment {
+        let Some(name) = name.to_str().filter(|name| name.starts_with(OVERRIDE_PREFIX)) else { continue };
+        let value = value.into_string();
+        let value = value.map_err(|_| ConfigError::new(format!("the variable {name} is not UTF-8")))?;
+        overrides.push((name.to_owned(), value));
+    }
     overrides.sort();
     for (name, value) in overrides {
         lay_over(&mut document, &known, &name, &value)?;
@@ -73,7 +79,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.yaml");
         std::fs::write(&path, yaml).unwrap();
-        load(Some(&path), variables.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())))
+        load(Some(&path), variables.iter().map(|(n, v)| (n.into(), v.into())))
     }
 
     #[test]

@@ -2,10 +2,14 @@
 
 pub mod load;
 pub mod raw;
+#[cfg(test)]
+mod reference;
 mod secrets;
+#[cfg(test)]
+mod tests;
 mod validate;
 
-pub use validate::{Config, IndexStorage, LogFormat};
+pub use validate::{Config, IndexStorage, LogFormat, validate};
 
 use std::path::Path;
 
@@ -27,9 +31,9 @@ impl ConfigError {
 
 /// Reads and checks the configuration. `data_dir` overrides `dataDir`.
 pub fn read(path: Option<&Path>, data_dir: Option<&Path>) -> Result<Config, ConfigError> {
-    let mut file = load::load(path, std::env::vars())?.scheduler;
+    let mut file = load::load(path, std::env::vars_os())?.scheduler;
     if let Some(dir) = data_dir {
         file.data_dir = dir.display().to_string();
     }
-    validate::validate(file)
+    validate(file)
 }

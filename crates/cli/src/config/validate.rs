@@ -47,6 +47,8 @@ pub struct Config {
     pub limits: raw::Limits,
     pub debounce: Duration,
     pub verifier: Verifier,
+    /// The ids of the verifier's keys, with their sources.
+    pub webhook_keys: Vec<(WebhookKeyId, Source)>,
     pub webhooks: WebhookSource,
     pub scanner_url: Option<String>,
     pub scanner_timeout: Duration,
@@ -63,7 +65,8 @@ pub struct Config {
 
 const DAY_SECONDS: u64 = 86_400;
 
-pub fn validate(file: Scheduler) -> Result<Config, ConfigError> {
+pub fn validate(mut file: Scheduler) -> Result<Config, ConfigError> {
+    secrets::resolve_urls(&mut file)?;
     let listen = address("listen", &file.listen)?;
     authority(&file.authority, listen)?;
     engines(&file)?;
@@ -71,19 +74,33 @@ pub fn validate(file: Scheduler) -> Result<Config, ConfigError> {
     if !(file.tls.cert_file.is_empty() && file.tls.key_file.is_empty() && file.tls.client_ca_file.is_empty()) {
         return Err(ConfigError::at("tls.certFile", "this version does not terminate TLS; put a proxy in front of it"));
     }
-    let scanner_url = secrets::url(
-        "integrates.scannerUrl",
-        &file.integrates.scanner_url,
-        &file.integrates.scanner_url_file,
-        &file.integrates.scanner_url_env,
-    )?;
-    if !(scanner_url.is_empty() || scanner_url.starts_with("http://") || scanner_url.starts_with("https://")) {
-        return Err(ConfigError::at("integrates.scannerUrl", "the URL begins with http:// or https://"));
+    for (path, url) in [
+        ("publicUrl", &file.public_url),
+        ("authority.issuer", &file.authority.issuer),
+        ("authority.jwksUri", &file.authority.jwks_uri),
+        ("integrates.scannerUrl", &file.integrates.scanner_url),
+        ("telemetry.otlpEndpoint", &file.telemetry.otlp_endpoint),
+    ] {
+        if !(url.is_empty() || url.starts_with("http://") || url.starts_with("https://")) {
+            return Err(ConfigError::at(path, "the URL begins with http:// or https://"));
+        }
     }
+    named_files(&file)?;
+    let metrics_listen = match file.telemetry.metrics_listen.as_str() {
+        "" => None,
+        text => Some(address("telemetry.metricsListen", text)?),
+    };
+    if metrics_listen == Some(listen) && listen.port() != 0 {
+        return Err(ConfigError::at(
+            "telemetry.metricsListen",
+            format!("{listen} is `listen` already; leave it empty to serve metrics there"),
+        ));
+    }
+    let (verifier, webhook_keys) = verifier(&file.webhooks)?;
     Ok(Config {
         listen,
         data_dir: PathBuf::from(&file.data_dir),
-        public_url: Some(file.public_url).filter(|url| !url.is_empty()),
+        public_url: Some(file.public_url.trim_end_matches('/').to_owned()).filter(|url| !url.is_empty()),
         index_storage: match file.impact_index.storage.as_str() {
             "rocksdb" => IndexStorage::RocksDb,
             "memory" => IndexStorage::Memory,
@@ -101,9 +118,10 @@ pub fn validate(file: Scheduler) -> Result<Config, ConfigError> {
             usage_only: file.impact_index.usage_only_default,
         },
         debounce: Duration::from_secs(file.events.debounce_seconds.into()),
-        verifier: verifier(&file.webhooks)?,
+        verifier,
+        webhook_keys,
         webhooks: WebhookSource { feedser: file.integrates.feedser_webhook, vexer: file.integrates.vexer_webhook },
-        scanner_url: Some(scanner_url).filter(|url| !url.is_empty()),
+        scanner_url: Some(file.integrates.scanner_url).filter(|url| !url.is_empty()),
         scanner_timeout: Duration::from_secs(file.integrates.timeout_seconds.into()),
         scanner_auth: file.integrates.auth,
         emit: one_of("notifications.emitBus", &file.notifications.emit_bus, &[("internal", true), ("none", false)])?,
@@ -115,10 +133,7 @@ pub fn validate(file: Scheduler) -> Result<Config, ConfigError> {
             &file.telemetry.log_format,
             &[("json", LogFormat::Json), ("pretty", LogFormat::Pretty)],
         )?,
-        metrics_listen: match file.telemetry.metrics_listen.as_str() {
-            "" => None,
-            text => Some(address("telemetry.metricsListen", text)?),
-        },
+        metrics_listen,
         grace: Duration::from_secs(file.shutdown.grace_seconds),
         limits: file.limits,
         retry: file.retry,
@@ -195,6 +210,7 @@ fn ranges(file: &Scheduler) -> Result<(), ConfigError> {
         ("queue.leaseSeconds", file.queue.lease_seconds.into(), 1, 3600),
         ("retention.completedRunsDays", file.retention.completed_runs_days.into(), 1, 36_500),
         ("retention.outboundEventHours", file.retention.outbound_event_hours.into(), 1, 87_600),
+        ("retention.imageDays", file.retention.image_days.into(), 0, 36_500),
         ("shutdown.graceSeconds", file.shutdown.grace_seconds, 0, 3600),
     ] {
         if !(least..=most).contains(&value) {
@@ -202,8 +218,11 @@ fn ranges(file: &Scheduler) -> Result<(), ConfigError> {
         }
     }
     for (host, rate) in &limits.host_rates {
-        if *rate == 0 {
-            return Err(ConfigError::at(format!("limits.hostRates.{host}"), "0 is not between 1 and 1000000"));
+        if !(1..=1_000_000).contains(rate) {
+            return Err(ConfigError::at(
+                format!("limits.hostRates.{host}"),
+                format!("{rate} is not between 1 and 1000000"),
+            ));
         }
     }
     if file.queue.lease_seconds <= file.integrates.timeout_seconds {
@@ -215,13 +234,49 @@ fn ranges(file: &Scheduler) -> Result<(), ConfigError> {
             ),
         ));
     }
+    if file.retry.base_millis > file.retry.cap_seconds * 1000 {
+        return Err(ConfigError::at(
+            "retry.baseMillis",
+            format!(
+                "the first wait of {} ms is longer than the longest (retry.capSeconds: {} s)",
+                file.retry.base_millis, file.retry.cap_seconds
+            ),
+        ));
+    }
     if file.events.cold_index_cap != "kev-critical" {
         return Err(ConfigError::at("events.coldIndexCap", "the only value is `kev-critical`"));
     }
     Ok(())
 }
 
-fn verifier(webhooks: &raw::Webhooks) -> Result<Verifier, ConfigError> {
+/// Files that are read later have to be there now, and secret ones have to be private.
+fn named_files(file: &Scheduler) -> Result<(), ConfigError> {
+    let auth = &file.integrates.auth;
+    for (path, name, is_secret) in [
+        ("authority.jwksFile", &file.authority.jwks_file, false),
+        ("integrates.auth.tokenFile", &auth.token_file, true),
+        ("integrates.auth.caFile", &auth.ca_file, false),
+        ("integrates.auth.clientCertFile", &auth.client_cert_file, false),
+        ("integrates.auth.clientKeyFile", &auth.client_key_file, true),
+    ] {
+        if name.is_empty() {
+            continue;
+        }
+        if is_secret {
+            secrets::private(path, name)?;
+        }
+        secrets::read(path, name)?;
+    }
+    match (auth.client_cert_file.is_empty(), auth.client_key_file.is_empty()) {
+        (false, true) => Err(ConfigError::at("integrates.auth.clientKeyFile", "a client certificate needs its key")),
+        (true, false) => Err(ConfigError::at("integrates.auth.clientCertFile", "a client key needs its certificate")),
+        (true, true) | (false, false) => Ok(()),
+    }
+}
+
+type WebhookKeyNames = Vec<(WebhookKeyId, Source)>;
+
+fn verifier(webhooks: &raw::Webhooks) -> Result<(Verifier, WebhookKeyNames), ConfigError> {
     if !webhooks.clients.is_empty() {
         return Err(ConfigError::at(
             "webhooks.clients",
@@ -232,7 +287,9 @@ fn verifier(webhooks: &raw::Webhooks) -> Result<Verifier, ConfigError> {
     for (number, key) in webhooks.keys.iter().enumerate() {
         keys.push(webhook_key(&format!("webhooks.keys[{number}]"), key)?);
     }
-    Verifier::new(keys, webhooks.tolerance_seconds.into()).map_err(|e| ConfigError::at("webhooks.keys", e))
+    let names = keys.iter().map(|key| (key.id().clone(), key.source())).collect();
+    let verifier = Verifier::new(keys, webhooks.tolerance_seconds.into());
+    Ok((verifier.map_err(|e| ConfigError::at("webhooks.keys", e))?, names))
 }
 
 fn webhook_key(path: &str, key: &raw::WebhookKey) -> Result<WebhookKey, ConfigError> {

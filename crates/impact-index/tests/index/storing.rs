@@ -59,6 +59,27 @@ fn a_reset_index_is_empty_and_stays_so() {
 }
 
 #[test]
+fn p09_a_replaced_index_is_the_other_one_now_and_after_a_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = ImpactIndex::open(folder.path(), Thresholds::default()).unwrap();
+    let (old, new) = (crate::damage::many_ops(3), crate::damage::many_ops(7));
+    apply(&index, 1, &old);
+    index.checkpoint().unwrap();
+    let fresh = || {
+        let fresh = ImpactIndex::in_memory(Thresholds::default());
+        apply(&fresh, 1, &new);
+        fresh
+    };
+    let sequence = fresh().sequence();
+    assert_eq!(index.replace(fresh()).unwrap(), sequence);
+    assert_eq!(index.verify_against(&fresh()), Ok(()));
+    drop(index);
+    let index = ImpactIndex::open(folder.path(), Thresholds::default()).unwrap();
+    assert_eq!((index.sequence(), index.stats().generation), (sequence, 1));
+    assert_eq!(index.verify_against(&fresh()), Ok(()));
+}
+
+#[test]
 fn a_folder_that_another_index_holds_is_an_error_but_no_damage() {
     let folder = tempfile::tempdir().unwrap();
     let _held = ImpactIndex::open(folder.path(), Thresholds::default()).unwrap();

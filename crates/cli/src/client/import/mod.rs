@@ -1,0 +1,289 @@
+//! `image import`: reads documents and puts them into the catalog, sidecars in bulk, SBOMs one by one with some in flight.
+//!
+//! A document that cannot be taken is named, and the others are taken all the same; a service that cannot be reached ends the
+//! import, which may be repeated: the same documents make the same catalog.
+
+mod document;
+mod find;
+
+use super::http::{Client, Request};
+use super::output::cell;
+use super::selection::label;
+use super::{ClientError, Output, Session, clean};
+use anyhow::bail;
+use document::{Content, ReadDocument};
+use futures::{StreamExt, TryStreamExt, stream};
+use indicatif::ProgressBar;
+use reqwest::Method;
+use scheduler_model::ImageDigest;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Documents, and bytes of them, that are read and sent together.
+const BATCH_LEN_MAX: usize = 256;
+const BATCH_BYTES_MAX: usize = 16 << 20;
+
+/// SBOMs on their way at a time.
+const SBOMS_IN_FLIGHT: usize = 8;
+
+/// Skipped purls that are named for one document.
+const SKIPPED_SHOWN_MAX: usize = 5;
+
+/// What to import.
+#[derive(clap::Args, Debug)]
+pub struct ImportArgs {
+    /// Files and folders.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+/// Where an SBOM's image is, in place of what the document says. Sidecars say it themselves.
+#[derive(clap::Args, Debug, Default)]
+#[command(next_help_heading = "Of SBOMs, in place of what they say themselves")]
+struct PlaceArgs {
+    /// The image's registry.
+    #[arg(long, value_name = "HOST")]
+    registry: Option<String>,
+    /// The image's repository.
+    #[arg(long, value_name = "NAME")]
+    repository: Option<String>,
+    /// Where the image is used; may be given several times.
+    #[arg(long = "namespace", value_name = "NAME")]
+    namespaces: Vec<String>,
+    /// The image's tag; may be given several times.
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// The image's label; may be given several times.
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+}
+
+/// A file with what was read from it.
+type ReadFile = (PathBuf, Result<ReadDocument, String>);
+
+/// What one document got: the service's answer, or a sentence.
+type Answer = Result<Value, String>;
+
+impl ImportArgs {
+    /// Carries it out.
+    pub async fn run(self, session: &Session) -> anyhow::Result<()> {
+        let Session { client, out } = session;
+        let found = find::find(&self.paths);
+        let bar = out.progress(found.files.len() as u64);
+        let mut import = Import::new(*out, &bar);
+        for (path, why) in &found.failures {
+            import.failed(path, why)?;
+        }
+        let mut files = found.files.into_iter();
+        let (mut batch, mut rest) = read_batch(files).await?;
+        while !batch.is_empty() {
+            files = rest;
+            // The next documents are read while these are under way.
+            let (sent, next) = tokio::join!(import.send(client, batch, &self.place), read_batch(files));
+            sent?;
+            (batch, rest) = next?;
+        }
+        bar.finish_and_clear();
+        if found.passed_over > 0 {
+            out.remark(&format!("{} files passed over: not .json, .gz or .zst", found.passed_over));
+        }
+        import.end()
+    }
+}
+
+/// Reads the next documents, off the runtime.
+async fn read_batch(
+    mut files: std::vec::IntoIter<PathBuf>,
+) -> anyhow::Result<(Vec<ReadFile>, std::vec::IntoIter<PathBuf>)> {
+    let work = move || {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while batch.len() < BATCH_LEN_MAX && bytes < BATCH_BYTES_MAX {
+            let Some(path) = files.next() else { break };
+            let read = document::read(&path);
+            bytes += read.as_ref().map_or(0, |document| document.content.len());
+            batch.push((path, read));
+        }
+        (batch, files)
+    };
+    Ok(tokio::task::spawn_blocking(work).await?)
+}
+
+/// An import under way.
+struct Import<'a> {
+    out: Output,
+    bar: &'a ProgressBar,
+    taken: u64,
+    components: u64,
+    skipped: u64,
+    failed: u64,
+}
+
+impl<'a> Import<'a> {
+    fn new(out: Output, bar: &'a ProgressBar) -> Self {
+        Self { out, bar, taken: 0, components: 0, skipped: 0, failed: 0 }
+    }
+
+    /// Sends a batch and says what became of each document, in the order of the files.
+    async fn send(&mut self, client: &Client, batch: Vec<ReadFile>, place: &PlaceArgs) -> anyhow::Result<()> {
+        let mut lines = Vec::new();
+        let mut line_count = 0_usize;
+        let mut sboms = Vec::new();
+        // What each file waits for.
+        let mut named = Vec::with_capacity(batch.len());
+        for (path, read) in batch {
+            named.push(match read {
+                Err(why) => (path, Waiting::Known(why)),
+                Ok(document) => {
+                    let head = (document.format.to_string(), document.notes);
+                    match document.content {
+                        Content::Line(mut line) => {
+                            lines.append(&mut line);
+                            lines.push(b'\n');
+                            line_count += 1;
+                            (path, Waiting::Bulk(head))
+                        }
+                        Content::Sbom(digest, body) => {
+                            sboms.push((digest, body));
+                            (path, Waiting::Put(head))
+                        }
+                    }
+                }
+            });
+        }
+        let put = stream::iter(sboms.into_iter().map(|(digest, body)| put_sbom(client, digest, body, place)))
+            .buffered(SBOMS_IN_FLIGHT)
+            .try_collect::<Vec<Answer>>();
+        let (bulk, put) = tokio::try_join!(put_sidecars(client, lines, line_count), put)?;
+        let (mut bulk, mut put) = (bulk.into_iter(), put.into_iter());
+        for (path, waiting) in named {
+            let ((format, notes), answer) = match waiting {
+                Waiting::Known(why) => {
+                    self.failed(&path, &why)?;
+                    continue;
+                }
+                Waiting::Bulk(head) => (head, bulk.next()),
+                Waiting::Put(head) => (head, put.next()),
+            };
+            match answer.unwrap_or_else(|| Err("the service did not answer for it".to_owned())) {
+                Ok(answer) => self.took(&path, &format, &notes, answer)?,
+                Err(why) => self.failed(&path, &why)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn took(&mut self, path: &Path, format: &str, notes: &[String], mut answer: Value) -> anyhow::Result<()> {
+        let file = path.display().to_string();
+        let skipped = answer.get("skipped").and_then(Value::as_array).cloned().unwrap_or_default();
+        self.taken += 1;
+        self.components += answer.get("components").and_then(Value::as_u64).unwrap_or(0);
+        self.skipped += skipped.len() as u64;
+        let (out, bar) = (self.out, self.bar);
+        bar.suspend(|| {
+            for note in notes {
+                out.remark(&format!("{}: {note}", clean(&file)));
+            }
+            for one in skipped.iter().take(SKIPPED_SHOWN_MAX) {
+                out.remark(&format!("{}: skipped {}: {}", clean(&file), cell(one, "/purl"), cell(one, "/reason")));
+            }
+            if skipped.len() > SKIPPED_SHOWN_MAX {
+                out.remark(&format!("{}: … and {} more", clean(&file), skipped.len() - SKIPPED_SHOWN_MAX));
+            }
+            if out.json {
+                if let Some(members) = answer.as_object_mut() {
+                    members.insert("file".to_owned(), json!(file));
+                    members.insert("format".to_owned(), json!(format));
+                }
+                return out.document(&answer);
+            }
+            if out.quiet { out.line(&cell(&answer, "/imageDigest")) } else { Ok(()) }
+        })?;
+        bar.inc(1);
+        Ok(())
+    }
+
+    fn failed(&mut self, path: &Path, why: &str) -> anyhow::Result<()> {
+        let file = path.display().to_string();
+        self.failed += 1;
+        let (out, bar) = (self.out, self.bar);
+        bar.suspend(|| {
+            out.complain(&format!("{}: {why}", clean(&file)));
+            if out.json { out.document(&json!({ "file": file, "error": why })) } else { Ok(()) }
+        })?;
+        bar.inc(1);
+        Ok(())
+    }
+
+    fn end(self) -> anyhow::Result<()> {
+        let skipped = if self.skipped > 0 { format!(", {} purls skipped", self.skipped) } else { String::new() };
+        self.out.say(&format!("imported {} images, {} components{skipped}", self.taken, self.components))?;
+        match self.failed {
+            0 if self.taken == 0 => bail!("there was nothing to import"),
+            0 => Ok(()),
+            1 => bail!("1 document could not be taken; it is named above"),
+            failed => bail!("{failed} documents could not be taken; they are named above"),
+        }
+    }
+}
+
+/// Where the answer for a file comes from.
+enum Waiting {
+    Known(String),
+    Bulk((String, Vec<String>)),
+    Put((String, Vec<String>)),
+}
+
+async fn put_sidecars(client: &Client, lines: Vec<u8>, count: usize) -> Result<Vec<Answer>, ClientError> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let request = Request::post(&["images", "bulk"]).body("application/x-ndjson", lines).patiently();
+    let answer = client.bytes(request).await?;
+    let answers: Vec<Answer> = answer
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .filter_map(|line| serde_json::from_slice::<Value>(line).ok())
+        .map(|answer| match answer.get("problem") {
+            Some(problem) => Err(cell(problem, "/detail")),
+            None => Ok(answer),
+        })
+        .collect();
+    if answers.len() == count {
+        return Ok(answers);
+    }
+    Err(ClientError::Foreign {
+        server: client.server(),
+        what: format!("{} lines for a bulk upload of {count}", answers.len()),
+    })
+}
+
+async fn put_sbom(
+    client: &Client,
+    digest: ImageDigest,
+    body: Vec<u8>,
+    place: &PlaceArgs,
+) -> Result<Answer, ClientError> {
+    let mut request = Request::new(Method::PUT, &["images", digest.as_str(), "sbom"])
+        .maybe("registry", place.registry.as_deref())
+        .maybe("repository", place.repository.as_deref());
+    for (name, values) in [("namespace", &place.namespaces), ("tag", &place.tags)] {
+        for value in values {
+            request = request.query(name, value);
+        }
+    }
+    for (name, value) in &place.labels {
+        request = request.query("label", format!("{name}={value}"));
+    }
+    match client.call(request.body("application/json", body).patiently()).await {
+        Ok(answer) => Ok(Ok(answer)),
+        // The document's fault, or this one's alone.
+        Err(ClientError::Refused(problem)) if matches!(problem.status, 400 | 413 | 415 | 422) => {
+            let lacks_repository = problem.to_string().contains("?repository");
+            let way_out = if lacks_repository { "; pass --repository NAME" } else { "" };
+            Ok(Err(format!("{problem}{way_out}")))
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,256 @@
+//! `schedule`.
+
+use super::files::read_document;
+use super::http::Request;
+use super::output::Listing;
+use super::selection::SelectionArgs;
+use super::{Output, Session};
+use anyhow::bail;
+use chrono::{DateTime, SecondsFormat, Utc};
+use clap::Subcommand;
+use reqwest::Method;
+use scheduler_calendar::{Calendar, CronExpr, Zone};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+/// The most instants that `next` computes.
+const NEXT_COUNT_MAX: i64 = 500;
+
+/// Schedules: when to look again, at which images, after which events.
+#[derive(Subcommand, Debug)]
+pub enum ScheduleCommand {
+    /// Makes a schedule, from a file or from options, and prints it.
+    #[command(after_help = "Examples:
+  stella-scheduler schedule create --name nightly --cron '0 2 * * *' --timezone Europe/Sofia
+  stella-scheduler schedule create --name advisories --on feedser --on vexer --repository shop/cart
+  stella-scheduler schedule create --file nightly.json")]
+    Create {
+        /// The body of `POST /schedules`; `-` is standard input.
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "cron", "timezone", "on"])]
+        file: Option<PathBuf>,
+        /// Its name, once in the tenant.
+        #[arg(long, required_unless_present = "file")]
+        name: Option<String>,
+        /// When it runs: a cron expression.
+        #[arg(long, value_name = "EXPR")]
+        cron: Option<String>,
+        /// The zone of the expression.
+        #[arg(long, value_name = "ZONE", default_value = "UTC")]
+        timezone: String,
+        /// Whose exports it follows: feedser or vexer; may be given several times.
+        #[arg(long, value_name = "SOURCE")]
+        on: Vec<String>,
+        #[command(flatten)]
+        selection: SelectionArgs,
+    },
+    /// Lists the tenant's schedules.
+    List {
+        /// Only the one of this name.
+        #[arg(long)]
+        name: Option<String>,
+        /// Only those that are enabled, or are not.
+        #[arg(long, value_name = "BOOL")]
+        enabled: Option<bool>,
+    },
+    /// Prints a schedule.
+    Get {
+        /// The schedule's id.
+        id: String,
+    },
+    /// Changes a schedule by a JSON merge patch and prints it.
+    Update {
+        /// The schedule's id.
+        id: String,
+        /// The members to change; `null` takes one away. `-` is standard input.
+        #[arg(long, value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Disables a schedule: it neither ticks nor follows events.
+    Pause {
+        /// The schedule's id.
+        id: String,
+    },
+    /// Enables a schedule.
+    Resume {
+        /// The schedule's id.
+        id: String,
+    },
+    /// Deletes a schedule; its runs stay.
+    Delete {
+        /// The schedule's id.
+        id: String,
+    },
+    /// Tells the next instants of a cron expression, or of a schedule of the service.
+    #[command(after_help = "Examples:
+  stella-scheduler schedule next '30 2 * * *' --tz Europe/Sofia --count 3
+  stella-scheduler schedule next --id 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
+    Next {
+        /// A cron expression; asks no service.
+        #[arg(required_unless_present = "id", conflicts_with = "id", value_name = "EXPR")]
+        expression: Option<String>,
+        /// The zone of the expression.
+        #[arg(long, value_name = "ZONE", default_value = "UTC")]
+        tz: String,
+        /// The schedule's id.
+        #[arg(long)]
+        id: Option<String>,
+        /// How many.
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=NEXT_COUNT_MAX))]
+        count: u32,
+        /// Later than this instant, instead of now.
+        #[arg(long, value_name = "TIME")]
+        after: Option<DateTime<Utc>>,
+    },
+}
+
+const COLUMNS: &[(&str, &str)] = &[
+    ("ID", "/id"),
+    ("NAME", "/name"),
+    ("ENABLED", "/enabled"),
+    ("CRON", "/whenCron"),
+    ("ZONE", "/timezone"),
+    ("EVENTS", "/onEvents"),
+    ("NEXT", "/nextRunAt"),
+    ("LAST", "/lastRun/state"),
+];
+
+const FIELDS: &[(&str, &str)] = &[
+    ("id", "/id"),
+    ("name", "/name"),
+    ("enabled", "/enabled"),
+    ("cron", "/whenCron"),
+    ("zone", "/timezone"),
+    ("events", "/onEvents"),
+    ("mode", "/mode"),
+    ("selection", "/selection"),
+    ("only if", "/onlyIf"),
+    ("notify", "/notify"),
+    ("limits", "/limits"),
+    ("next run", "/nextRunAt"),
+    ("last run", "/lastRun/id /lastRun/state"),
+    ("version", "/version"),
+];
+
+impl ScheduleCommand {
+    /// Carries it out.
+    pub async fn run(self, session: &Session, now: DateTime<Utc>) -> anyhow::Result<()> {
+        let Session { client, out } = session;
+        match self {
+            Self::Create { file, name, cron, timezone, on, selection } => {
+                let body = match file {
+                    Some(path) => read_document(&path)?,
+                    None => body(name, cron, &timezone, on, &selection),
+                };
+                let schedule = client.call(Request::post(&["schedules"]).json(&body)).await?;
+                out.thing(&schedule, "/id", FIELDS)
+            }
+            Self::List { name, enabled } => {
+                let asked = Request::get(&["schedules"])
+                    .maybe("name", name)
+                    .maybe("enabled", enabled.map(|enabled| enabled.to_string()));
+                let mut listing = Listing::new(*out, "/id", COLUMNS, "no schedules");
+                client.each(asked, None, |item| listing.push(&item)).await?;
+                listing.end()
+            }
+            Self::Get { id } => {
+                let schedule = client.call(Request::get(&["schedules", &id])).await?;
+                out.thing(&schedule, "/id", FIELDS)
+            }
+            Self::Update { id, file } => {
+                let schedule = patch(session, &id, &read_document(&file)?).await?;
+                out.thing(&schedule, "/id", FIELDS)
+            }
+            Self::Pause { id } => enable(session, &id, false).await,
+            Self::Resume { id } => enable(session, &id, true).await,
+            Self::Delete { id } => {
+                client.call(Request::new(Method::DELETE, &["schedules", &id])).await?;
+                out.say(&format!("deleted schedule {id}"))
+            }
+            Self::Next { expression, tz, id, count, after } => match (expression, id) {
+                (Some(expression), _) => next_of_expression(out, &expression, &tz, count, after.unwrap_or(now)),
+                (None, Some(id)) => {
+                    let after = after.map(|after| after.to_rfc3339_opts(SecondsFormat::AutoSi, true));
+                    let asked = Request::get(&["schedules", &id, "next"])
+                        .query("count", count.to_string())
+                        .maybe("after", after);
+                    let answer = client.call(asked).await?;
+                    let items = answer.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
+                    if out.json {
+                        return out.document(&answer);
+                    }
+                    if items.is_empty() {
+                        out.remark("never: the schedule has no cron expression, or no instant is left");
+                    }
+                    items.iter().filter_map(Value::as_str).try_for_each(|instant| out.line(instant))
+                }
+                (None, None) => bail!("give a cron expression or --id"),
+            },
+        }
+    }
+}
+
+fn body(
+    name: Option<String>,
+    cron: Option<String>,
+    timezone: &str,
+    on: Vec<String>,
+    selection: &SelectionArgs,
+) -> Value {
+    let mut body = Map::new();
+    body.insert("name".to_owned(), json!(name));
+    body.insert("timezone".to_owned(), json!(timezone));
+    if let Some(cron) = cron {
+        body.insert("whenCron".to_owned(), json!(cron));
+    }
+    if !on.is_empty() {
+        body.insert("onEvents".to_owned(), json!(on));
+    }
+    if let Some(selection) = selection.selection() {
+        body.insert("selection".to_owned(), selection);
+    }
+    Value::Object(body)
+}
+
+async fn patch(session: &Session, id: &str, changes: &Value) -> anyhow::Result<Value> {
+    let request = Request::new(Method::PATCH, &["schedules", id]);
+    let request = request.body("application/merge-patch+json", changes.to_string().into_bytes());
+    Ok(session.client.call(request).await?)
+}
+
+async fn enable(session: &Session, id: &str, enabled: bool) -> anyhow::Result<()> {
+    let schedule = patch(session, id, &json!({ "enabled": enabled })).await?;
+    if session.out.json {
+        return session.out.document(&schedule);
+    }
+    session.out.say(&format!("schedule {id} is {}", if enabled { "enabled" } else { "paused" }))
+}
+
+fn next_of_expression(
+    out: &Output,
+    expression: &str,
+    zone: &str,
+    count: u32,
+    after: DateTime<Utc>,
+) -> anyhow::Result<()> {
+    let expr = CronExpr::parse(expression)?;
+    let explained = expr.explain();
+    let zone = Zone::parse(zone)?;
+    let calendar = Calendar { expr, zone };
+    let instants: Vec<DateTime<Utc>> = calendar.upcoming(after).take(usize::try_from(count)?).collect();
+    let utc = |instant: &DateTime<Utc>| instant.to_rfc3339_opts(SecondsFormat::Secs, true);
+    if out.json {
+        return out.document(&json!({ "items": instants.iter().map(utc).collect::<Vec<_>>() }));
+    }
+    out.remark(&format!("{explained} ({})", zone.name()));
+    if instants.is_empty() {
+        out.remark("never");
+    }
+    for instant in &instants {
+        if out.quiet {
+            out.line(&utc(instant))?;
+        } else {
+            out.line(&format!("{}  {}", utc(instant), zone.local(*instant).format("%a %Y-%m-%d %H:%M:%S %Z")))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! The reference page of the command line, written from the commands themselves.
+
+use crate::Cli;
+use crate::golden::golden;
+use clap::{Command, CommandFactory};
+
+/// Columns of the page's help texts.
+const WIDTH: usize = 110;
+
+const HEAD: &str = "# Command line
+
+One binary, `stella-scheduler`. Commands that start with the service's own work (`serve`) read the configuration; the verbs talk to a
+running service (`--server`), as the tenant `--tenant` or the one that the token of `--token-file` names.
+
+- **Output.** Results go to stdout, remarks, progress and errors to stderr. For people: tables and short summaries; progress bars on a
+  terminal only. `--json`: one document, or one line for each item of a list, each file of an import and each step of a watch.
+  `--quiet`: ids only.
+- **Exit codes.** 0: done. 1: the operation failed, with a sentence on stderr. 2: wrong usage, with nothing on stdout.
+- **Errors** say what to do: an unreachable service is named with its address; a refusal shows the service's sentence, its status and
+  code, and the places in the input that it is about.
+- **Files.** Where a document is read, `-` is standard input.
+- **https.** The system's certificates are trusted; `SSL_CERT_FILE` names others. Proxies of the environment (`HTTPS_PROXY`, `NO_PROXY`)
+  are used, but never for this machine.
+- **Completions.** `stella-scheduler completions bash`, and the same for zsh, fish, elvish and powershell.
+
+Global options may stand before or after the command; they are shown once, here:
+
+";
+
+fn page() -> String {
+    let mut root = Cli::command().term_width(WIDTH).help_expected(true);
+    root.build();
+    let mut out = HEAD.to_owned();
+    out.push_str(&fenced(&mut root.clone()));
+    for command in root.get_subcommands() {
+        write(&mut out, command, "stella-scheduler", 2);
+    }
+    out
+}
+
+fn write(out: &mut String, command: &Command, parent: &str, level: usize) {
+    if command.get_name() == "help" {
+        return;
+    }
+    let name = format!("{parent} {}", command.get_name());
+    out.push_str(&format!("\n{} {name}\n\n", "#".repeat(level)));
+    let verbs: Vec<&Command> = command.get_subcommands().filter(|verb| verb.get_name() != "help").collect();
+    if verbs.is_empty() {
+        let hidden = ["config", "server", "tenant", "token_file", "json", "quiet", "help", "version"];
+        let mut alone = command.clone().term_width(WIDTH);
+        for id in hidden {
+            if alone.get_arguments().any(|argument| argument.get_id() == id) {
+                alone = alone.mut_arg(id, |argument| argument.hide(true));
+            }
+        }
+        out.push_str(&fenced(&mut alone));
+    } else if let Some(about) = command.get_about() {
+        out.push_str(&format!("{about}\n"));
+    }
+    for verb in verbs {
+        write(out, verb, &name, level + 1);
+    }
+}
+
+fn fenced(command: &mut Command) -> String {
+    let text = command.render_long_help().to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    format!("```text\n{}\n```\n", lines.join("\n").trim_end())
+}
+
+#[test]
+fn the_reference_page_is_what_the_commands_say() {
+    golden("docs/reference/cli.md", &page());
+}
+
+#[test]
+fn the_commands_are_well_formed() {
+    Cli::command().debug_assert();
+}
