@@ -1,6 +1,7 @@
 //! The binary `stella-scheduler`.
 
 mod config;
+mod demo;
 mod serve;
 mod system;
 mod wire;
@@ -28,6 +29,8 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         data_dir: Option<PathBuf>,
     },
+    /// Shows the main job from nothing, on a sample catalog or on your own files.
+    Demo(demo::Args),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +52,9 @@ fn run(cli: Cli) -> anyhow::Result<()> {
             let config = config::read(cli.config.as_deref(), data_dir.as_deref())?;
             scheduler_telemetry::init_logs(config.log_format == config::LogFormat::Json);
             tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve::serve(config))
+        }
+        Command::Demo(args) => {
+            tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(demo::run(args))
         }
     }
 }

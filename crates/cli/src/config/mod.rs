@@ -31,5 +31,10 @@ pub fn read(path: Option<&Path>, data_dir: Option<&Path>) -> Result<Config, Conf
     if let Some(dir) = data_dir {
         file.data_dir = dir.display().to_string();
     }
-    validate::validate(file)
+    check(file)
+}
+
+/// Checks a configuration that was not read from a file.
+pub fn check(written: raw::Scheduler) -> Result<Config, ConfigError> {
+    validate::validate(written)
 }
