@@ -236,7 +236,7 @@ impl Story<'_> {
             "of the images that the export can touch the run missed {missed}, and it asked about {needless} others"
         );
         self.screen.line(&format!(
-            "Run {run}: {} images asked for, {} verdicts, none missed and none in vain.",
+            "Run {run}: {} images asked for, {} verdicts; none missed, none asked for besides.",
             asked.len(),
             count(&followed.run, "completed"),
         ))?;

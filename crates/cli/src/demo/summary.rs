@@ -41,12 +41,16 @@ impl fmt::Display for Summary {
             0 => String::new(),
             idle => format!(" ({idle} more have a changed package that they do not use)"),
         };
+        let patched = match self.impacted.saturating_sub(self.deltas) {
+            0 => String::new(),
+            patched => format!(" (the other {patched} are patched)"),
+        };
         let rows = [
             ("changed keys", format!("{}, {} of them in the catalog", self.keys, self.keys_matched)),
             ("images impacted", format!("{} of {}{idle}", self.impacted, self.images)),
             ("preview", format!("{:.1} ms", self.preview_ms)),
             ("report calls", format!("{}; rescanning everything would have made {}", self.calls, self.images)),
-            ("images with news", format!("{} (the other {} are patched)", self.deltas, self.patched())),
+            ("images with news", format!("{}{patched}", self.deltas)),
             ("new findings", format!("{critical} critical, {high} high, {rest} other")),
             ("KEV hits", format!("{} in {} images", self.kev_hits, self.kev_images)),
             (
@@ -60,12 +64,6 @@ impl fmt::Display for Summary {
             writeln!(f, "  {name:<18} {value}")?;
         }
         f.write_str(&line)
-    }
-}
-
-impl Summary {
-    fn patched(&self) -> usize {
-        self.impacted.saturating_sub(self.deltas)
     }
 }
 
