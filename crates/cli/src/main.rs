@@ -2,6 +2,7 @@
 
 mod client;
 mod config;
+mod demo;
 mod doctor;
 #[cfg(test)]
 mod golden;
@@ -63,6 +64,8 @@ enum Command {
         /// For this shell.
         shell: clap_complete::Shell,
     },
+    /// Shows the main job from nothing, on a sample catalog or on your own files.
+    Demo(demo::Args),
 }
 
 fn main() -> ExitCode {
@@ -109,6 +112,9 @@ fn run(cli: Cli) -> anyhow::Result<()> {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "stella-scheduler", &mut script);
             client::Output::new(&global).line(String::from_utf8_lossy(&script).trim_end())
+        }
+        Command::Demo(args) => {
+            tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(demo::run(args))
         }
     }
 }
