@@ -53,6 +53,11 @@ impl Client {
         Self { http: reqwest::Client::new(), address: address.to_owned(), tenant: tenant.to_owned() }
     }
 
+    /// Where the service listens, as a URL.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// The same service for another tenant.
     pub fn of(&self, tenant: &str) -> Self {
         Self { tenant: tenant.to_owned(), ..self.clone() }

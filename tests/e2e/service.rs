@@ -20,6 +20,7 @@ pub struct Service {
     config: PathBuf,
     child: Option<Child>,
     address: String,
+    log_filter: &'static str,
 }
 
 impl Service {
@@ -46,7 +47,12 @@ impl Service {
         settings["webhooks"]["keys"] = serde_json::json!([key("feedser-1", "feedser"), key("vexer-1", "vexer")]);
         let config = folder.path().join("config.yaml");
         std::fs::write(&config, serde_json::json!({ "scheduler": settings }).to_string()).unwrap();
-        Self { folder, data, config, child: None, address: String::new() }
+        Self { folder, data, config, child: None, address: String::new(), log_filter: "info" }
+    }
+
+    /// Lets its next processes log all that they can.
+    pub fn logs_everything(&mut self) {
+        self.log_filter = "trace";
     }
 
     /// Where it keeps its data.
@@ -82,7 +88,7 @@ impl Service {
         let mut words = wrapper.iter().copied().chain([binary]);
         let mut command = Command::new(words.next().unwrap());
         command.args(words).arg("--config").arg(&self.config).arg("serve").arg("--data-dir").arg(&self.data);
-        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        command.env("RUST_LOG", self.log_filter).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         self.child = Some(command.spawn().unwrap());
     }
 
@@ -91,7 +97,9 @@ impl Service {
         self.address = loop {
             let log = self.log();
             let said = log.get(said_before..).unwrap_or_default();
-            if let Some(line) = said.lines().find_map(|line| line.strip_prefix("listening on ")) {
+            // A line without its end is still being written.
+            let whole = said.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+            if let Some(line) = whole.into_iter().find_map(|line| line.strip_prefix("listening on ")) {
                 break line.to_owned();
             }
             let ended = self.child.as_mut().unwrap().try_wait().unwrap();

@@ -38,6 +38,11 @@ impl Stream {
         if let Some(after) = after {
             request = request.header("Last-Event-ID", after.to_string());
         }
+        Self::of(request).await
+    }
+
+    /// Opens the one that a request asks for.
+    pub async fn of(request: reqwest::RequestBuilder) -> Option<Self> {
         let response = request.send().await.ok().filter(|response| response.status() == 200)?;
         Some(Self { chunks: response.bytes_stream().boxed(), text: Vec::new(), ready: VecDeque::new() })
     }
