@@ -9,11 +9,14 @@ pub fn digest(number: usize) -> String {
 
 /// A sidecar whose image has `pkg:npm/common@1.0.0`, one of ten groups and a package of its own.
 pub fn sidecar(number: usize) -> Value {
-    sidecar_of(number, &[
-        "pkg:npm/common@1.0.0".to_owned(),
-        format!("pkg:npm/group-{}@1.0.0", number % 10),
-        format!("pkg:npm/own-{number}@1.0.0"),
-    ])
+    sidecar_of(
+        number,
+        &[
+            "pkg:npm/common@1.0.0".to_owned(),
+            format!("pkg:npm/group-{}@1.0.0", number % 10),
+            format!("pkg:npm/own-{number}@1.0.0"),
+        ],
+    )
 }
 
 /// A sidecar with these purls.

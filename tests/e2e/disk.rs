@@ -1,9 +1,10 @@
 //! A disk without room, and a sync between the write and the answer.
 
 use crate::catalog::{digest, export};
-use crate::client::Client;
+use crate::client::{Client, eventually};
 use crate::service::Service;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -64,7 +65,12 @@ async fn put_until_full(client: &Client, numbers: &mut std::ops::RangeFrom<usize
         match answer.status {
             201 => taken.push(number),
             503 => {
-                assert_eq!((answer.code(), answer.retry_after().is_some()), ("store-unavailable", true), "{}", answer.text);
+                assert_eq!(
+                    (answer.code(), answer.retry_after().is_some()),
+                    ("store-unavailable", true),
+                    "{}",
+                    answer.text
+                );
                 refused.push(number);
             }
             _ => panic!("{}", answer.text),
@@ -90,12 +96,19 @@ async fn p08_a_full_disk_is_503_loses_nothing_and_heals_when_there_is_room() {
         let (taken, refused) = put_until_full(&client, &mut numbers).await;
         kept.extend(taken);
         for (what, answer) in [
-            ("an event", client.post_event("feedser", &export(&format!("full-{round}"), &["pkg:npm/common".into()])).await),
+            (
+                "an event",
+                client.post_event("feedser", &export(&format!("full-{round}"), &["pkg:npm/common".into()])).await,
+            ),
             ("a run", client.post("/run", &json!({ "keys": [] })).await),
             ("a schedule", client.post("/schedules", &json!({ "name": format!("full-{round}") })).await),
         ] {
             // A little room may be left for what is small; nothing but these two is right.
-            assert!(answer.is_success() || (answer.status == 503 && answer.retry_after().is_some()), "{what}: {}", answer.text);
+            assert!(
+                answer.is_success() || (answer.status == 503 && answer.retry_after().is_some()),
+                "{what}: {}",
+                answer.text
+            );
         }
         for &number in &kept {
             assert!(has(&client, number).await, "{number} while the disk is full");
@@ -125,14 +138,24 @@ async fn p08_a_full_disk_is_503_loses_nothing_and_heals_when_there_is_room() {
     assert_eq!(verified.body["equal"], true, "{}", verified.text);
 }
 
-/// The traced calls with their times, of all threads, in order.
-fn traced(file: &Path) -> Vec<(f64, String)> {
+/// The traced calls of all threads, in the order in which they ended; a call that was interrupted in the trace counts where it
+/// ends, with its beginning in front.
+fn traced(file: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(file).unwrap();
-    let line = |line: &str| {
-        let mut words = line.splitn(3, ' ').skip(1);
-        Some((words.next()?.parse().ok()?, words.next()?.to_owned()))
-    };
-    text.lines().filter_map(line).collect()
+    let mut begun: HashMap<&str, &str> = HashMap::new();
+    let mut calls = Vec::new();
+    for line in text.lines() {
+        let Some((thread, call)) = line.split_once(' ') else { continue };
+        let call = call.trim_start();
+        if let Some(beginning) = call.strip_suffix("<unfinished ...>") {
+            begun.insert(thread, beginning);
+        } else if call.starts_with("<... ") {
+            calls.push(format!("{}{call}", begun.remove(thread).unwrap_or_default()));
+        } else {
+            calls.push(call.to_owned());
+        }
+    }
+    calls
 }
 
 /// kill -9 cannot show a missing sync; watching the system calls can.
@@ -147,10 +170,15 @@ async fn p08_the_log_is_synced_before_the_answer() {
     let mut service = Service::prepare(json!({}));
     let calls = "trace=fsync,fdatasync,sync_file_range,write,writev,sendto,sendmsg";
     let path = trace.display().to_string();
-    service.spawn_as(&["strace", "-f", "-y", "-ttt", "-s", "64", "-e", calls, "-o", &path]).await;
+    service.spawn_as(&["strace", "-f", "-y", "-s", "64", "-e", calls, "-o", &path]).await;
     let client = service.client("default");
     for (what, request) in [
-        ("PUT bom-index", client.request(reqwest::Method::PUT, &format!("/images/{}/bom-index", digest(1))).json(&crate::catalog::sidecar(1))),
+        (
+            "PUT bom-index",
+            client
+                .request(reqwest::Method::PUT, &format!("/images/{}/bom-index", digest(1)))
+                .json(&crate::catalog::sidecar(1)),
+        ),
         ("POST event", client.event("feedser", &export("e", &["pkg:npm/common".into()]))),
         ("POST run", client.request(reqwest::Method::POST, "/run").json(&json!({ "keys": [] }))),
         ("POST schedule", client.request(reqwest::Method::POST, "/schedules").json(&json!({ "name": "s" }))),
@@ -159,16 +187,15 @@ async fn p08_the_log_is_synced_before_the_answer() {
         let before = traced(&trace).len();
         let answer = client.send(request).await;
         assert!(answer.is_success(), "{what}: {}", answer.text);
-        let answered = crate::client::eventually(what, async || {
-            let calls = traced(&trace);
-            let sent = calls[before..].iter().position(|(_, call)| call.contains("\"HTTP/1.1 2"))?;
-            Some(calls[before..before + sent].to_vec())
+        let calls = eventually(what, async || {
+            let calls = traced(&trace).split_off(before);
+            let answered = calls.iter().position(|call| call.contains("\"HTTP/1.1 2"))?;
+            Some(calls[..answered].to_vec())
         })
         .await;
-        let synced = answered.iter().rposition(|(_, call)| call.contains("sync(") && call.contains(".log>"));
-        let written = answered.iter().rposition(|(_, call)| call.starts_with("write") && call.contains("/store/") && call.contains(".log>"));
-        assert!(synced.is_some() && written.is_some(), "{what} was answered without a sync: {answered:#?}");
-        let first_written = answered.iter().position(|(_, call)| call.starts_with("write") && call.contains("/store/") && call.contains(".log>"));
-        assert!(first_written < synced, "{what}: the sync came before the write: {answered:#?}");
+        let log = |call: &&String| call.contains("/store/") && call.contains(".log>");
+        let written = calls.iter().position(|call| call.starts_with("write") && log(&call));
+        let synced = calls.iter().rposition(|call| call.contains("sync(") && log(&call));
+        assert!(written.is_some() && written < synced, "{what} was answered before its sync: {calls:#?}");
     }
 }

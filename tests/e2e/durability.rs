@@ -67,7 +67,10 @@ async fn killed_in_the_middle(tenant: &str) {
         *calls.entry(call.text("imageDigest").to_owned()).or_default() += 1;
     }
     let repeated = calls.values().filter(|count| **count > 1).count();
-    assert!(calls.values().all(|count| *count <= 2) && repeated <= 12, "only what was in flight is asked again: {repeated}");
+    assert!(
+        calls.values().all(|count| *count <= 2) && repeated <= 12,
+        "only what was in flight is asked again: {repeated}"
+    );
     let mut stream = Stream::open(&client, Some(0)).await.unwrap();
     let mut events = Vec::new();
     while events.last().is_none_or(|last: &crate::sse::Event| last.data["data"]["state"] != "completed") {

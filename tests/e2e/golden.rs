@@ -41,7 +41,8 @@ fn answer(call: &HttpCall) -> HttpReply {
         "attestation": { "uuid": "a-1", "verified": true },
     });
     if call.header("x-tenant-id") == "beta" {
-        report["findings"] = json!([{ "purl": "pkg:npm/common@1.0.0", "vulnId": "CVE-2026-7", "severity": "medium", "kev": true }]);
+        report["findings"] =
+            json!([{ "purl": "pkg:npm/common@1.0.0", "vulnId": "CVE-2026-7", "severity": "medium", "kev": true }]);
     } else {
         report["delta"] = json!({
             "newFindings": 1, "newCriticals": 0, "newHigh": 1, "newMedium": 0, "newLow": 0, "kevHits": ["CVE-2026-7"],
@@ -86,7 +87,10 @@ async fn fill(service: &Service, scanner: &mut HttpScannerServer) -> String {
     });
     let nightly = alpha.post("/schedules", &nightly).await;
     let nightly = format!("/schedules/{}", nightly.body["id"].as_str().unwrap());
-    assert_eq!(alpha.send(alpha.request(Method::PATCH, &nightly).json(&json!({ "jitterSeconds": 6 }))).await.status, 200);
+    assert_eq!(
+        alpha.send(alpha.request(Method::PATCH, &nightly).json(&json!({ "jitterSeconds": 6 }))).await.status,
+        200
+    );
     let gone = alpha.subscribe("gone").await;
     assert_eq!(alpha.send(alpha.request(Method::DELETE, &format!("/schedules/{gone}"))).await.status, 204);
 
@@ -94,7 +98,9 @@ async fn fill(service: &Service, scanner: &mut HttpScannerServer) -> String {
     let first = json!({ "exportId": "e1", "changedProductKeys": ["pkg:npm/group-3"], "changes": [change], "window": { "from": "2026-01-01T00:00:00Z" } });
     assert_eq!(alpha.post_event("feedser", &first).await.status, 202);
     for client in [&alpha, &beta] {
-        let run = eventually("the event's run", async || Some(client.all("/runs").await.first()?["id"].as_str()?.to_owned())).await;
+        let run =
+            eventually("the event's run", async || Some(client.all("/runs").await.first()?["id"].as_str()?.to_owned()))
+                .await;
         client.ended(&run).await;
     }
     let keyed = json!({ "keys": ["pkg:deb/debian/openssl"], "reason": "by hand" });
@@ -128,7 +134,11 @@ async fn read(client: &Client, open_run: &str) -> Value {
         }
     }
     let mut previews = Vec::new();
-    for asked in [json!({ "keys": ["pkg:npm/common", "pkg:deb/debian/openssl"] }), json!({ "vulnIds": ["CVE-2026-7"] }), json!({ "usageOnly": false, "keys": ["pkg:npm/group-2"] })] {
+    for asked in [
+        json!({ "keys": ["pkg:npm/common", "pkg:deb/debian/openssl"] }),
+        json!({ "vulnIds": ["CVE-2026-7"] }),
+        json!({ "usageOnly": false, "keys": ["pkg:npm/group-2"] }),
+    ] {
         let mut preview = client.post("/preview/impact", &asked).await.body;
         for moving in ["elapsedMs", "projected"] {
             preview.as_object_mut().unwrap().remove(moving);
@@ -168,7 +178,16 @@ async fn make(name: &str) {
     assert_eq!(service.stop().await, Some(0));
     let packed = Command::new("tar")
         // The engine's own log names folders of the machine.
-        .args(["--create", "--exclude=LOG*", "--exclude=LOCK", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--directory"])
+        .args([
+            "--create",
+            "--exclude=LOG*",
+            "--exclude=LOCK",
+            "--sort=name",
+            "--owner=0",
+            "--group=0",
+            "--numeric-owner",
+            "--directory",
+        ])
         .arg(service.data())
         .arg(".")
         .output()
@@ -185,7 +204,8 @@ async fn make(name: &str) {
 fn unpack(archive: &Path, target: &Path) {
     let content = zstd::decode_all(std::fs::File::open(archive).unwrap()).unwrap();
     std::fs::create_dir_all(target).unwrap();
-    let mut tar = Command::new("tar").args(["--extract", "--directory"]).arg(target).stdin(Stdio::piped()).spawn().unwrap();
+    let mut tar =
+        Command::new("tar").args(["--extract", "--directory"]).arg(target).stdin(Stdio::piped()).spawn().unwrap();
     tar.stdin.take().unwrap().write_all(&content).unwrap();
     assert!(tar.wait().unwrap().success());
 }
@@ -234,7 +254,8 @@ async fn golden_data_folders_open_and_read_as_they_did() {
     if let Ok(name) = std::env::var("GOLDEN_MAKE") {
         make(&name).await;
     }
-    let versions: BTreeSet<PathBuf> = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
+    let versions: BTreeSet<PathBuf> =
+        std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
     assert!(!versions.is_empty());
     for version in versions {
         println!("{}", version.display());

@@ -149,8 +149,13 @@ impl Trial {
         let count = |tenant: &str| seen[tenant].iter().map(|(_, outcomes)| outcomes.len()).sum::<usize>();
         println!(
             "{} images, {} runs and {} outcomes (delta), {} runs and {} outcomes (findings), {} exports, {} calls",
-            self.numbers.load(Ordering::Relaxed), seen["delta"].len(), count("delta"), seen["findings"].len(),
-            count("findings"), self.ledger.lock().exports.len(), self.promises.server.calls().len(),
+            self.numbers.load(Ordering::Relaxed),
+            seen["delta"].len(),
+            count("delta"),
+            seen["findings"].len(),
+            count("findings"),
+            self.ledger.lock().exports.len(),
+            self.promises.server.calls().len(),
         );
         self.followers.iter().for_each(AbortHandle::abort);
     }
@@ -168,7 +173,8 @@ impl Trial {
         let runs = client.all("/runs").await;
         let planned: BTreeSet<&str> = runs.iter().flat_map(exports_of).collect();
         let all_planned = self.ledger.lock().exports.iter().all(|export| planned.contains(export.as_str()));
-        all_planned && runs.iter().all(|run| ["completed", "error", "cancelled"].contains(&run["state"].as_str().unwrap()))
+        all_planned
+            && runs.iter().all(|run| ["completed", "error", "cancelled"].contains(&run["state"].as_str().unwrap()))
     }
 
     async fn check_catalog(&self, tenant: &'static str) {
@@ -178,8 +184,12 @@ impl Trial {
         {
             let mut ledger = self.ledger.lock();
             let known = ledger.tenants.entry(tenant).or_default();
-            let expected: BTreeSet<String> =
-                known.images.difference(&known.in_doubt).filter(|image| !known.deleted.contains(*image)).cloned().collect();
+            let expected: BTreeSet<String> = known
+                .images
+                .difference(&known.in_doubt)
+                .filter(|image| !known.deleted.contains(*image))
+                .cloned()
+                .collect();
             assert_eq!(expected.difference(&there).next(), None, "{tenant}: an acknowledged image is lost");
             assert_eq!(known.deleted.intersection(&there).next(), None, "{tenant}: a deleted image is back");
         }

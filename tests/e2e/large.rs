@@ -27,7 +27,12 @@ impl Generated {
         // A licence's text; not one letter over and over, so that packing it is some work.
         let length = bytes / components;
         let text = (0..length).map(|at| char::from(b'a' + u8::try_from(at * at % 23).unwrap())).collect();
-        Self { part: br#"{"bomFormat":"CycloneDX","specVersion":"1.6","components":["#.to_vec(), read: 0, next: 0, text }
+        Self {
+            part: br#"{"bomFormat":"CycloneDX","specVersion":"1.6","components":["#.to_vec(),
+            read: 0,
+            next: 0,
+            text,
+        }
     }
 
     /// The next part; empty at the end.
@@ -168,11 +173,12 @@ async fn a_large_document_over_the_limit_or_broken_is_refused_and_changes_nothin
 async fn a_document_that_is_cut_is_not_taken() {
     let (_service, client) = service(64 << 20).await;
     for bytes in [1 << 20, 20 << 20] {
-        let parts: Vec<std::io::Result<Bytes>> = std::iter::once(r#"{"bomFormat":"CycloneDX","specVersion":"1.6"}"#.into())
-            .chain((0..bytes / 1024).map(|_| Bytes::from(vec![b' '; 1024])))
-            .map(Ok)
-            .chain([Err(std::io::Error::other("cut"))])
-            .collect();
+        let parts: Vec<std::io::Result<Bytes>> =
+            std::iter::once(r#"{"bomFormat":"CycloneDX","specVersion":"1.6"}"#.into())
+                .chain((0..bytes / 1024).map(|_| Bytes::from(vec![b' '; 1024])))
+                .map(Ok)
+                .chain([Err(std::io::Error::other("cut"))])
+                .collect();
         let request = put(&client, bytes).body(reqwest::Body::wrap_stream(futures::stream::iter(parts)));
         assert!(client.try_send(request).await.is_none(), "the sender broke off");
         let list: Value = client.get("/images").await.body;

@@ -40,7 +40,11 @@ async fn max_keys_per_event_holds_for_each_list() {
     for (source, body, status) in [
         ("feedser", json!({ "exportId": "k0", "changedProductKeys": [] }), 400),
         ("feedser", json!({ "exportId": "k1", "changedProductKeys": keys(1) }), 202),
-        ("feedser", json!({ "exportId": "k5", "changedProductKeys": keys(5), "changes": changes(5), "kev": kev[..5] }), 202),
+        (
+            "feedser",
+            json!({ "exportId": "k5", "changedProductKeys": keys(5), "changes": changes(5), "kev": kev[..5] }),
+            202,
+        ),
         ("feedser", json!({ "exportId": "k6", "changedProductKeys": keys(6) }), 413),
         ("feedser", json!({ "exportId": "c6", "changedProductKeys": keys(1), "changes": changes(6) }), 413),
         ("feedser", json!({ "exportId": "v6", "changedProductKeys": keys(1), "kev": kev }), 413),
@@ -76,7 +80,13 @@ fn forms(content: &[u8]) -> [(Option<&'static str>, Vec<u8>); 3] {
     [(None, content.to_vec()), (Some("gzip"), gzip(content)), (Some("zstd"), zstd)]
 }
 
-fn with_body(client: &Client, method: Method, path: &str, encoding: Option<&str>, body: Vec<u8>) -> reqwest::RequestBuilder {
+fn with_body(
+    client: &Client,
+    method: Method,
+    path: &str,
+    encoding: Option<&str>,
+    body: Vec<u8>,
+) -> reqwest::RequestBuilder {
     let mut request = client.request(method, path).header("content-type", "application/json");
     if let Some(encoding) = encoding {
         request = request.header("content-encoding", encoding);
@@ -88,7 +98,8 @@ fn with_body(client: &Client, method: Method, path: &str, encoding: Option<&str>
 async fn max_body_bytes_holds_as_sent_and_after_decompression() {
     let service = serve(json!({ "maxBodyBytes": BODY_MAX })).await;
     let client = service.client("default");
-    let cyclonedx = json!({ "bomFormat": "CycloneDX", "specVersion": "1.5", "components": [{ "purl": "pkg:npm/a@1" }] });
+    let cyclonedx =
+        json!({ "bomFormat": "CycloneDX", "specVersion": "1.5", "components": [{ "purl": "pkg:npm/a@1" }] });
     let sbom = format!("/images/{}/sbom?repository=shop/a", digest(1));
     let bom_index = format!("/images/{}/bom-index", digest(2));
     for (method, path, body) in [
@@ -119,7 +130,8 @@ async fn max_body_bytes_does_not_hold_what_a_length_does_not_announce() {
     let service = serve(json!({ "maxBodyBytes": BODY_MAX })).await;
     let client = service.client("default");
     for (length, status) in [(BODY_MAX, 200), (BODY_MAX + 1, 413)] {
-        let parts = padded(&json!({}), length).chunks(1000).map(|part| Ok(part.to_vec())).collect::<Vec<std::io::Result<_>>>();
+        let parts =
+            padded(&json!({}), length).chunks(1000).map(|part| Ok(part.to_vec())).collect::<Vec<std::io::Result<_>>>();
         let body = reqwest::Body::wrap_stream(futures::stream::iter(parts));
         let answer = client.send(client.request(Method::POST, "/preview/impact").body(body)).await;
         assert_eq!(answer.status, status, "{}", answer.text);
@@ -140,7 +152,8 @@ async fn max_body_bytes_holds_for_events_and_for_each_line_of_a_bulk_upload() {
             assert_eq!(answer.status, expected, "{encoding:?}: {}", answer.text);
         }
     }
-    let lines = [padded(&sidecar(1), BODY_MAX), padded(&sidecar(2), BODY_MAX + 1), padded(&sidecar(3), BODY_MAX)].join(&b'\n');
+    let lines =
+        [padded(&sidecar(1), BODY_MAX), padded(&sidecar(2), BODY_MAX + 1), padded(&sidecar(3), BODY_MAX)].join(&b'\n');
     assert!(lines.len() > BODY_MAX * 3, "the upload itself has no such limit");
     for (encoding, packed) in forms(&lines) {
         let answer = client.send(with_body(&client, Method::POST, "/images/bulk", encoding, packed)).await;
@@ -291,7 +304,10 @@ async fn texts_and_numbers_of_requests_are_bounded() {
         (json!({ "name": text(201) }), 400),
         (json!({ "name": "jitter", "jitterSeconds": 86_400 }), 201),
         (json!({ "name": "more jitter", "jitterSeconds": 86_401 }), 400),
-        (json!({ "name": "most", "limits": { "maxJobs": 10_000_000, "ratePerSecond": 100_000, "parallelism": 10_000 } }), 201),
+        (
+            json!({ "name": "most", "limits": { "maxJobs": 10_000_000, "ratePerSecond": 100_000, "parallelism": 10_000 } }),
+            201,
+        ),
         (json!({ "name": "jobs", "limits": { "maxJobs": 10_000_001 } }), 400),
         (json!({ "name": "rate", "limits": { "ratePerSecond": 100_001 } }), 400),
         (json!({ "name": "slots", "limits": { "parallelism": 10_001 } }), 400),

@@ -35,7 +35,8 @@ impl Promises {
 fn answer(call: &HttpCall, first: &Mutex<HashMap<(String, String), String>>) -> HttpReply {
     let (tenant, digest) = (call.header("x-tenant-id"), call.text("imageDigest"));
     if tenant == FINDINGS_TENANT {
-        let found = |id: &str, severity: &str| json!({ "purl": "pkg:npm/common@1.0.0", "vulnId": id, "severity": severity });
+        let found =
+            |id: &str, severity: &str| json!({ "purl": "pkg:npm/common@1.0.0", "vulnId": id, "severity": severity });
         let findings = [found("CVE-2026-1", "critical"), found("CVE-2026-2", "high")];
         return HttpReply::json(&json!({ "imageDigest": digest, "verdict": "fail", "findings": findings }));
     }
@@ -44,6 +45,7 @@ fn answer(call: &HttpCall, first: &Mutex<HashMap<(String, String), String>>) -> 
     if informed != key {
         return HttpReply::quiet_report(digest);
     }
-    let delta = json!({ "newFindings": 1, "newCriticals": 1, "newHigh": 0, "newMedium": 0, "newLow": 0, "kevHits": [] });
+    let delta =
+        json!({ "newFindings": 1, "newCriticals": 1, "newHigh": 0, "newMedium": 0, "newLow": 0, "kevHits": [] });
     HttpReply::json(&json!({ "imageDigest": digest, "verdict": "fail", "delta": delta }))
 }

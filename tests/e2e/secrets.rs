@@ -84,7 +84,8 @@ async fn p12_no_secret_token_or_signature_is_in_logs_answers_or_files() {
     talk.deliver(&good, own, sign("nobody", &good, now), 401).await;
     talk.deliver(&good, own, format!("keyId=feedser-1,t={now},alg=none,sig={}", STANDARD.encode(SECRET)), 401).await;
     // Somebody puts the secret where it does not belong.
-    talk.deliver(&good, own, format!("keyId={SECRET},t={now},alg=hmac-sha256,sig={}", STANDARD.encode([7; 32])), 401).await;
+    talk.deliver(&good, own, format!("keyId={SECRET},t={now},alg=hmac-sha256,sig={}", STANDARD.encode([7; 32])), 401)
+        .await;
     talk.deliver(&good, own, SECRET.to_owned(), 401).await;
     talk.deliver(&good, "webhook-signature", format!("v1,{}", STANDARD.encode(SECRET)), 401).await;
     let unusable = br#"{"exportId":"bad","changedProductKeys":["no key"]}"#;
@@ -96,7 +97,9 @@ async fn p12_no_secret_token_or_signature_is_in_logs_answers_or_files() {
         None => client.start_run(&json!({})).await,
     };
     client.ended(&run).await;
-    for path in ["/runs", &format!("/runs/{run}/images"), "/images", "/schedules", "/admin/index", "/metrics", "/readyz"] {
+    for path in
+        ["/runs", &format!("/runs/{run}/images"), "/images", "/schedules", "/admin/index", "/metrics", "/readyz"]
+    {
         talk.send(client.request(Method::GET, path), 200).await;
     }
     let asked = promises.server.calls();

@@ -65,7 +65,8 @@ impl Stream {
 
 /// An event of a block; a comment is none.
 fn parse(block: &str) -> Option<Event> {
-    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim_start);
+    let field =
+        |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim_start);
     Some(Event {
         id: field("id")?.parse().unwrap(),
         kind: field("event")?.to_owned(),

@@ -161,7 +161,9 @@ async fn p10_five_hundred_streams_and_one_that_never_reads_are_served_promptly_i
         slowest = slowest.max(took);
     }
     let growth = service.peak_mib().saturating_sub(before);
-    println!("alone {alone:?}, watched {watched:?}, last reader {slowest:?}, slowest answer {answered:?}, {growth} MiB more");
+    println!(
+        "alone {alone:?}, watched {watched:?}, last reader {slowest:?}, slowest answer {answered:?}, {growth} MiB more"
+    );
     assert!(growth < GROWTH_MIB_MAX, "{growth} MiB more");
     assert!(slowest < Duration::from_secs(30) && answered < Duration::from_secs(5), "{slowest:?}, {answered:?}");
 }

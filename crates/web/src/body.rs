@@ -18,8 +18,8 @@ pub async fn receive(headers: &HeaderMap, body: Body, limit: u64) -> Result<Byte
 pub async fn collect(headers: &HeaderMap, body: Body, limit: u64) -> Result<Bytes, Problem> {
     announced(headers, limit)?;
     let mut stream = body.into_data_stream();
-    let mut wire = BytesMut::new();
-    while let Some(chunk) = next_chunk(&mut stream, &mut (wire.len() as u64), limit).await? {
+    let (mut wire, mut received) = (BytesMut::new(), 0);
+    while let Some(chunk) = next_chunk(&mut stream, &mut received, limit).await? {
         wire.extend_from_slice(&chunk);
     }
     Ok(wire.freeze())
@@ -32,11 +32,7 @@ pub fn announced(headers: &HeaderMap, limit: u64) -> Result<(), Problem> {
 }
 
 /// The next part of a body, counted on top of what came before it.
-pub async fn next_chunk(
-    stream: &mut BodyDataStream,
-    received: &mut u64,
-    limit: u64,
-) -> Result<Option<Bytes>, Problem> {
+pub async fn next_chunk(stream: &mut BodyDataStream, received: &mut u64, limit: u64) -> Result<Option<Bytes>, Problem> {
     let Some(chunk) = stream.next().await else { return Ok(None) };
     let chunk = chunk.map_err(|_| cut())?;
     *received += chunk.len() as u64;
@@ -62,7 +58,8 @@ pub enum Encoding {
 impl Encoding {
     /// By `Content-Encoding`.
     pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
-        let named = headers.get(header::CONTENT_ENCODING).map(|v| v.to_str().unwrap_or("?").trim().to_ascii_lowercase());
+        let named =
+            headers.get(header::CONTENT_ENCODING).map(|v| v.to_str().unwrap_or("?").trim().to_ascii_lowercase());
         match named.as_deref() {
             None | Some("" | "identity") => Ok(Self::Identity),
             Some("gzip" | "x-gzip") => Ok(Self::Gzip),

@@ -127,3 +127,9 @@ pub(super) fn outcomes(
     })?;
     Ok(page.done())
 }
+
+/// How many runs of the tenant have not ended, and how many of their images have no outcome.
+pub(super) fn load(read: &(impl Read + ?Sized), tenant: &TenantId) -> StoreResult<(u64, u64)> {
+    let live: Vec<LiveDoc> = read.docs(Cf::LiveRuns, &Key::default().id(tenant.as_str()).done())?;
+    Ok((live.len() as u64, live.iter().map(|run| run.open).sum()))
+}
