@@ -135,11 +135,14 @@ impl Trial {
         for (tenant, runs) in &seen {
             self.check_catalog(tenant).await;
             self.check_runs(tenant, runs);
+            let heard = || self.heard[tenant].lock().clone();
+            let mut lacking = check_events(&heard(), runs);
             let deadline = tokio::time::Instant::now() + PATIENCE;
-            while let Err(lacking) = check_events(&self.heard[tenant].lock(), runs) {
-                assert!(tokio::time::Instant::now() < deadline, "{tenant}: {lacking}");
+            while lacking.is_err() && tokio::time::Instant::now() < deadline {
                 tokio::time::sleep(Duration::from_millis(50)).await;
+                lacking = check_events(&heard(), runs);
             }
+            assert_eq!(lacking, Ok(()), "{tenant}");
         }
         let informed: BTreeSet<String> = self.promises.informed().into_iter().collect();
         assert_eq!(informed, news(&seen["delta"]), "every delta that the scanner gave stands in one outcome");

@@ -164,6 +164,27 @@ async fn max_body_bytes_holds_for_events_and_for_each_line_of_a_bulk_upload() {
     }
 }
 
+#[tokio::test]
+async fn a_bulk_upload_has_a_hundred_thousand_lines_and_what_is_over_is_named() {
+    let service = serve(json!({})).await;
+    let client = service.client("default");
+    for (blanks, status) in [(99_999, 200), (100_000, 413)] {
+        let upload = "\n".repeat(blanks) + &sidecar(blanks).to_string() + "\n" + &sidecar(1).to_string();
+        let answer = client.send(client.request(Method::POST, "/images/bulk").body(upload)).await;
+        let answers: Vec<Value> = answer.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let last = answers.last().unwrap();
+        assert_eq!(
+            (last["status"].as_u64(), &last["problem"]["code"]),
+            (Some(413), &json!("too-many-lines")),
+            "{last}"
+        );
+        assert_eq!(last["line"], 100_001, "the first one over the limit is named, and ends the upload");
+        let there = client.get(&format!("/images/{}", digest(blanks))).await.status;
+        assert_eq!(there, if status == 200 { 200 } else { 404 });
+        assert_eq!(answers.len(), if status == 200 { 2 } else { 1 });
+    }
+}
+
 /// Images of a tenant in one upload.
 async fn put_images(client: &Client, count: usize) {
     let lines: Vec<String> = (0..count).map(|number| sidecar(number).to_string()).collect();

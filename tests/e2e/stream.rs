@@ -26,7 +26,7 @@ async fn put_images(client: &Client, count: usize) {
 }
 
 async fn next(stream: &mut Stream) -> Event {
-    timeout(PATIENCE, stream.next()).await.expect("an event in time").expect("an open stream")
+    timeout(PATIENCE, stream.next()).await.unwrap().unwrap()
 }
 
 /// Reads until a run has ended; gives the events.

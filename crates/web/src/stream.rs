@@ -89,7 +89,11 @@ impl Reader {
     }
 
     async fn fill(&mut self) -> Result<(), StoreError> {
-        if self.behind { self.catch_up().await } else { Ok(self.hear().await) }
+        if self.behind {
+            return self.catch_up().await;
+        }
+        self.hear().await;
+        Ok(())
     }
 
     /// Reads what comes after the last event.
