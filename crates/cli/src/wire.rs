@@ -8,7 +8,7 @@ use scheduler_model::{Source, WorkerId};
 use scheduler_queue::EmbeddedQueue;
 use scheduler_scanner::{ClientIdentity, HttpScanner, LocalPacer, ScannerConfig, TokenSource};
 use scheduler_store::EmbeddedStore;
-use scheduler_web::{App, WebLimits};
+use scheduler_web::{App, DocumentTurns, Hub, WebLimits};
 use scheduler_worker::{Fleet, IndexHost, Services, Settings};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -76,7 +76,10 @@ pub async fn wire(
     });
     let fleet = Fleet::new(services.clone());
     let webhooks = [(Source::Feedser, config.webhooks.feedser), (Source::Vexer, config.webhooks.vexer)];
+    let public_url = config.public_url.unwrap_or_default();
     let app = Arc::new(App {
+        hub: Hub::new(store.clone(), feed.clone(), public_url.clone()),
+        document_turns: DocumentTurns::default(),
         store,
         feed,
         index,
@@ -93,7 +96,7 @@ pub async fn wire(
             active_runs_per_tenant: config.limits.max_active_runs_per_tenant.into(),
             backlog_per_tenant: config.limits.max_backlog_per_tenant,
         },
-        public_url: config.public_url.unwrap_or_default(),
+        public_url,
         metrics,
         shutdown,
     });

@@ -1,12 +1,12 @@
 //! Bodies: read with a limit, unpacked with the same limit, and parsed so that an error points at its place.
 
 use crate::problem::Problem;
-use axum::body::Body;
+use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use serde::de::DeserializeOwned;
-use std::io::Read;
+use std::io::{BufRead, Read};
 
 /// Reads a body whole and unpacks it; both forms of it are at most `limit` bytes.
 pub async fn receive(headers: &HeaderMap, body: Body, limit: u64) -> Result<Bytes, Problem> {
@@ -16,54 +16,99 @@ pub async fn receive(headers: &HeaderMap, body: Body, limit: u64) -> Result<Byte
 
 /// Reads the bytes on the wire.
 pub async fn collect(headers: &HeaderMap, body: Body, limit: u64) -> Result<Bytes, Problem> {
-    let declared =
-        headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u64>().ok());
-    if declared.is_some_and(|length| length > limit) {
-        return Err(too_large(limit));
-    }
+    announced(headers, limit)?;
     let mut stream = body.into_data_stream();
-    let mut wire = BytesMut::new();
-    while let Some(chunk) = stream.next().await {
-        let chunk =
-            chunk.map_err(|_| Problem::new(StatusCode::BAD_REQUEST, "body-cut", "the body ended before its end"))?;
-        if wire.len() as u64 + chunk.len() as u64 > limit {
-            return Err(too_large(limit));
-        }
+    let (mut wire, mut received) = (BytesMut::new(), 0);
+    while let Some(chunk) = next_chunk(&mut stream, &mut received, limit).await? {
         wire.extend_from_slice(&chunk);
     }
     Ok(wire.freeze())
 }
 
-/// Unpacks by `Content-Encoding`, and stops at the limit without having held more than that.
-pub async fn unpack(headers: &HeaderMap, wire: &Bytes, limit: u64) -> Result<Bytes, Problem> {
-    let encoding = headers.get(header::CONTENT_ENCODING).map(|v| v.to_str().unwrap_or("?").trim().to_ascii_lowercase());
-    let wire = wire.clone();
-    let read: fn(Bytes, u64) -> std::io::Result<Vec<u8>> = match encoding.as_deref() {
-        None | Some("" | "identity") => return Ok(wire),
-        Some("gzip" | "x-gzip") => |wire, most| limited(flate2::bufread::MultiGzDecoder::new(wire.as_ref()), most),
-        Some("zstd") => |wire, most| {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(wire.as_ref())?;
-            // A frame may ask for a window; beyond this it is refused, not allocated.
-            decoder.window_log_max(27)?;
-            limited(decoder, most)
-        },
-        Some(other) => {
-            return Err(Problem::new(
+/// Refuses a body whose announced length is over the limit.
+pub fn announced(headers: &HeaderMap, limit: u64) -> Result<(), Problem> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u64>().ok());
+    if length.is_some_and(|length| length > limit) { Err(too_large(limit)) } else { Ok(()) }
+}
+
+/// The next part of a body, counted on top of what came before it.
+pub async fn next_chunk(stream: &mut BodyDataStream, received: &mut u64, limit: u64) -> Result<Option<Bytes>, Problem> {
+    let Some(chunk) = stream.next().await else { return Ok(None) };
+    let chunk = chunk.map_err(|_| cut())?;
+    *received += chunk.len() as u64;
+    if *received > limit { Err(too_large(limit)) } else { Ok(Some(chunk)) }
+}
+
+/// The body ended too early.
+pub fn cut() -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "body-cut", "the body ended before its end")
+}
+
+/// How a body is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// As it is.
+    Identity,
+    /// `gzip`, of one or several members.
+    Gzip,
+    /// `zstd`.
+    Zstd,
+}
+
+impl Encoding {
+    /// By `Content-Encoding`.
+    pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+        let named =
+            headers.get(header::CONTENT_ENCODING).map(|v| v.to_str().unwrap_or("?").trim().to_ascii_lowercase());
+        match named.as_deref() {
+            None | Some("" | "identity") => Ok(Self::Identity),
+            Some("gzip" | "x-gzip") => Ok(Self::Gzip),
+            Some("zstd") => Ok(Self::Zstd),
+            Some(other) => Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported-encoding",
                 format!(
                     "Content-Encoding `{}` is not supported; use gzip or zstd",
                     other.chars().take(40).collect::<String>()
                 ),
-            ));
+            )),
         }
-    };
-    let unpacked = tokio::task::spawn_blocking(move || read(wire, limit)).await.map_err(|_| Problem::internal())?;
+    }
+
+    /// What is in the packed bytes.
+    pub fn decoder<'a>(self, wire: impl BufRead + 'a) -> std::io::Result<Box<dyn Read + 'a>> {
+        Ok(match self {
+            Self::Identity => Box::new(wire),
+            Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(wire)),
+            Self::Zstd => {
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(wire)?;
+                // A frame may ask for a window; beyond this it is refused, not allocated.
+                decoder.window_log_max(27)?;
+                Box::new(decoder)
+            }
+        })
+    }
+}
+
+/// Unpacks by `Content-Encoding`, and stops at the limit without having held more than that.
+pub async fn unpack(headers: &HeaderMap, wire: &Bytes, limit: u64) -> Result<Bytes, Problem> {
+    let encoding = Encoding::of(headers)?;
+    let wire = wire.clone();
+    if encoding == Encoding::Identity {
+        return Ok(wire);
+    }
+    let read = move || limited(encoding.decoder(wire.as_ref())?, limit);
+    let unpacked = tokio::task::spawn_blocking(read).await.map_err(|_| Problem::internal())?;
     match unpacked {
         Ok(content) if content.len() as u64 > limit => Err(too_large(limit)),
         Ok(content) => Ok(content.into()),
-        Err(_) => Err(Problem::new(StatusCode::BAD_REQUEST, "bad-encoding", "the body cannot be decompressed")),
+        Err(_) => Err(bad_encoding()),
     }
+}
+
+/// The body is not packed as it says.
+pub fn bad_encoding() -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "bad-encoding", "the body cannot be decompressed")
 }
 
 /// Reads at most one byte more than the limit, so that the caller sees that it was passed.
@@ -73,7 +118,8 @@ fn limited(reader: impl Read, limit: u64) -> std::io::Result<Vec<u8>> {
     Ok(content)
 }
 
-fn too_large(limit: u64) -> Problem {
+/// A form of the body is over the limit.
+pub fn too_large(limit: u64) -> Problem {
     Problem::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         "body-too-large",

@@ -1,6 +1,7 @@
 //! The catalog: put a sidecar or an SBOM, many at once, list, read, delete.
 
 use crate::body::receive;
+use crate::document;
 use crate::extract::{Listed, Params, Tenant, labels, path_id};
 use crate::intake::{self, Intake, Taken};
 use crate::lines::{Line, Lines};
@@ -50,8 +51,7 @@ pub async fn put_sbom(
     body: Body,
 ) -> Result<Response, Problem> {
     let digest = image_digest(digest)?;
-    let content = receive(&headers, body, app.limits.body_bytes).await?;
-    let document = blocking(move || scheduler_sbom::read_slice(&content, &Limits::default())).await??;
+    let document = document::receive(&app, &headers, body).await?;
     let place = place(&params, &document)?;
     let now = app.clock.now();
     put(&app, blocking(move || intake::image(tenant, digest, place, document, now)).await?).await

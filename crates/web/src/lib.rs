@@ -5,9 +5,11 @@
 //! - WEB-3: an error is a problem document that says what is wrong and where; causes stay in the log.
 
 mod body;
+mod document;
 mod events;
 mod export;
 mod extract;
+mod hub;
 mod images;
 mod intake;
 mod keys;
@@ -16,11 +18,14 @@ mod preview;
 mod problem;
 mod runs;
 mod schedules;
+mod shown;
 mod state;
 mod stream;
 mod system;
 mod view;
 
+pub use document::DocumentTurns;
+pub use hub::Hub;
 pub use state::{App, WebLimits};
 
 use axum::Router;

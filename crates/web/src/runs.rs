@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use scheduler_core::launch::{self, ManualRequest};
-use scheduler_core::ports::{Begun, NewRun, RunFilter, StoreError};
+use scheduler_core::ports::{Allowance, BACKLOG_LIMIT, Begun, NewRun, RunFilter, StoreError};
 use scheduler_model::ids::sha256_hex;
 use scheduler_model::{
     Mode, NotifyRule, Reason, Run, RunId, RunLimits, ScheduleId, Selection, TenantId, Timestamp, Trigger,
@@ -56,9 +56,10 @@ pub async fn start(
     let idempotency = idempotency(&headers, &content)?;
     let mut new = new_run(&app, &tenant, asked).await?;
     new.idempotency = idempotency;
-    admit(&app, &tenant, &new).await?;
     let id = new.run.id.clone();
-    let id = match app.store.begin_run(new).await? {
+    let allowance =
+        Allowance { runs_max: app.limits.active_runs_per_tenant, backlog_max: app.limits.backlog_per_tenant };
+    let id = match app.store.begin_run_within(new, allowance).await.map_err(over_limit)? {
         Begun::New => id,
         Begun::Existing(existing) => existing,
         Begun::OtherContent => {
@@ -130,29 +131,17 @@ fn idempotency(headers: &HeaderMap, content: &[u8]) -> Result<Option<(String, St
     Ok(Some((key.to_owned(), sha256_hex(content))))
 }
 
-/// Whether the tenant may have one more run. A repeated request is let through: its run is there.
-async fn admit(app: &App, tenant: &TenantId, new: &NewRun) -> Result<(), Problem> {
-    let (runs, images) = app.store.load(tenant).await?;
-    let over = |what: &str, limit: u64| {
-        Problem::new(
-            StatusCode::TOO_MANY_REQUESTS,
-            "limit-reached",
-            format!("{what} is at its limit of {limit}; try again when runs have ended"),
-        )
-        .retry_after(10)
-    };
-    if new.idempotency.is_some() {
-        return Ok(());
-    }
-    if runs >= app.limits.active_runs_per_tenant {
-        metrics::counter!("scheduler_rate_limited_total", "reason" => "active-runs").increment(1);
-        return Err(over("limits.maxActiveRunsPerTenant", app.limits.active_runs_per_tenant));
-    }
-    if images >= app.limits.backlog_per_tenant {
-        metrics::counter!("scheduler_rate_limited_total", "reason" => "backlog").increment(1);
-        return Err(over("limits.maxBacklogPerTenant", app.limits.backlog_per_tenant));
-    }
-    Ok(())
+/// A tenant at one of its limits is told which one.
+fn over_limit(error: StoreError) -> Problem {
+    let StoreError::Full { what, limit } = error else { return error.into() };
+    let reason = if what == BACKLOG_LIMIT { "backlog" } else { "active-runs" };
+    metrics::counter!("scheduler_rate_limited_total", "reason" => reason).increment(1);
+    Problem::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        "limit-reached",
+        format!("{what} is at its limit of {limit}; try again when runs have ended"),
+    )
+    .retry_after(10)
 }
 
 /// `GET /runs`

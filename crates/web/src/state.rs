@@ -1,5 +1,7 @@
 //! What the handlers work with.
 
+use crate::document::DocumentTurns;
+use crate::hub::Hub;
 use scheduler_auth::Verifier;
 use scheduler_core::launch::RunDefaults;
 use scheduler_core::ports::{Clock, Conductor, Feed, Ids, Store};
@@ -49,6 +51,10 @@ pub struct App {
     pub public_url: String,
     /// The text of `/metrics`; `None`: they are served elsewhere.
     pub metrics: Option<Box<dyn Fn() -> String + Send + Sync>>,
+    /// Fans events out to the streams.
+    pub hub: Arc<Hub>,
+    /// Turns of those who send large documents.
+    pub document_turns: DocumentTurns,
     /// Ends streams when the process does.
     pub shutdown: CancellationToken,
 }

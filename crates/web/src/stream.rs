@@ -1,26 +1,28 @@
 //! `GET /events/stream`: a tenant's events as they become durable, with resumption.
 //!
-//! A stream reads the outbox at its own pace, so that a reader who never reads costs one socket buffer.
+//! A stream takes new events from the hub and what it missed from the store, always the one after its last. It is asked for
+//! the next event only when its reader has room, so a reader who never reads costs a socket buffer and a few events.
 
 use crate::extract::Tenant;
+use crate::hub::Listener;
 use crate::problem::Problem;
+use crate::shown::Shown;
 use crate::state::App;
-use crate::view::RunView;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::stream::{self, Stream};
 use scheduler_core::ports::StoreError;
-use scheduler_model::{OutboundBody, OutboundEvent, TenantId};
-use serde_json::{Value, json};
+use scheduler_model::TenantId;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
 use tracing::warn;
 
-/// Events that are read at once.
-const READ_LEN_MAX: usize = 128;
+/// Events that a stream reads from the store at once. It holds them while its reader does not read.
+const READ_LEN_MAX: usize = 32;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const STORE_RETRY: Duration = Duration::from_secs(1);
@@ -29,8 +31,11 @@ const STORE_RETRY: Duration = Duration::from_secs(1);
 struct Reader {
     app: Arc<App>,
     tenant: TenantId,
+    listener: Listener,
     after: u64,
     ready: VecDeque<Event>,
+    /// Whether the store may have events after the last one that the hub did not bring.
+    behind: bool,
 }
 
 /// `GET /events/stream`
@@ -51,12 +56,18 @@ pub async fn events(
             newest
         }
     };
-    let reader = Reader { app, tenant, after, ready };
+    let listener = app.hub.listen(&tenant, newest).ok_or_else(too_many)?;
+    let reader = Reader { app, tenant, listener, after, ready, behind: true };
     let stream = stream::unfold(reader, |mut reader| async {
         let event = reader.next().await?;
         Some((Ok(event), reader))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+}
+
+fn too_many() -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-streams", "all places for event streams are taken")
+        .retry_after(30)
 }
 
 impl Reader {
@@ -69,7 +80,7 @@ impl Reader {
             let shutdown = self.app.shutdown.clone();
             tokio::select! {
                 () = shutdown.cancelled() => return None,
-                read = self.fill() => if let Err(error) = read {
+                filled = self.fill() => if let Err(error) = filled {
                     warn!(%error, "an event stream waits for the store");
                     tokio::time::sleep(STORE_RETRY).await;
                 }
@@ -77,11 +88,19 @@ impl Reader {
         }
     }
 
-    /// Reads what comes after the last event, waiting for it.
     async fn fill(&mut self) -> Result<(), StoreError> {
+        if self.behind {
+            return self.catch_up().await;
+        }
+        self.hear().await;
+        Ok(())
+    }
+
+    /// Reads what comes after the last event.
+    async fn catch_up(&mut self) -> Result<(), StoreError> {
         let events = self.app.store.outbox(&self.tenant, self.after, READ_LEN_MAX).await?;
         match events.first() {
-            None => self.app.feed.outbox_beyond(&self.tenant, self.after).await,
+            None => self.behind = false,
             // What followed is gone: the reader was slower than the retention.
             Some(first) if first.sequence > self.after + 1 => {
                 let (_, newest) = self.app.store.outbox_range(&self.tenant).await?;
@@ -91,49 +110,33 @@ impl Reader {
             Some(_) => {
                 for event in events {
                     self.after = event.sequence;
-                    self.ready.push_back(show(&event, &self.app.public_url));
+                    self.ready.push_back(Shown::new(&event, &self.app.public_url).event());
                 }
             }
         }
         Ok(())
+    }
+
+    /// Waits for the hub.
+    async fn hear(&mut self) {
+        match self.listener.events.recv().await {
+            Ok(shown) if shown.sequence == self.after + 1 => {
+                self.after = shown.sequence;
+                self.ready.push_back(shown.event());
+            }
+            // It came from the store already.
+            Ok(shown) if shown.sequence <= self.after => {}
+            Ok(_) | Err(RecvError::Lagged(_)) => self.behind = true,
+            // The hub's reader has ended; it does not while there is a listener.
+            Err(RecvError::Closed) => {
+                tokio::time::sleep(STORE_RETRY).await;
+                self.behind = true;
+            }
+        }
     }
 }
 
 /// Tells a reader to look at the present state, since what it missed is gone.
 fn resync(newest: u64) -> Event {
     Event::default().event("resync").id(newest.to_string()).data("{}")
-}
-
-fn show(event: &OutboundEvent, public_url: &str) -> Event {
-    Event::default()
-        .event(event.type_str())
-        .id(event.sequence.to_string())
-        .data(cloud_event(event, public_url).to_string())
-}
-
-/// The event in the JSON form of CloudEvents 1.0.
-fn cloud_event(event: &OutboundEvent, public_url: &str) -> Value {
-    let kind = event.type_str();
-    let (id, subject, data) = match &event.body {
-        OutboundBody::Image(_, body) => (
-            format!("{}:{}:scheduler.{kind}", body.run_id, body.image_digest),
-            body.image_digest.as_str().to_owned(),
-            json!(body),
-        ),
-        OutboundBody::RunUpdated(run) => (
-            format!("{}:{}:scheduler.{kind}", run.id, event.sequence),
-            run.id.as_str().to_owned(),
-            json!(RunView::new((**run).clone(), public_url)),
-        ),
-    };
-    json!({
-        "specversion": "1.0",
-        "id": id,
-        "source": "/scheduler",
-        "type": format!("scheduler.{kind}"),
-        "time": event.time,
-        "subject": subject,
-        "datacontenttype": "application/json",
-        "data": data,
-    })
 }

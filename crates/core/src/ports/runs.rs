@@ -44,6 +44,21 @@ pub struct NewRun {
     pub idempotency: Option<(String, String)>,
 }
 
+/// The name of the limit of a tenant's runs that have not ended.
+pub const RUNS_LIMIT: &str = "limits.maxActiveRunsPerTenant";
+
+/// The name of the limit of a tenant's images without an outcome.
+pub const BACKLOG_LIMIT: &str = "limits.maxBacklogPerTenant";
+
+/// What a tenant may have before it begins another run.
+#[derive(Debug, Clone, Copy)]
+pub struct Allowance {
+    /// The most runs that have not ended, the new one among them.
+    pub runs_max: u64,
+    /// With so many images without an outcome, no run begins.
+    pub backlog_max: u64,
+}
+
 /// What beginning a run did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Begun {
@@ -124,6 +139,11 @@ pub trait RunStore: Send + Sync {
     /// that it takes and remembers the idempotency key (for 24 hours), in one write. A run of that id, or the key, makes it `Existing` and changes nothing; `Conflict` when a
     /// subscription is not waiting any more.
     async fn begin_run(&self, new: NewRun) -> StoreResult<Begun>;
+
+    /// Begins a run as [`Self::begin_run`] does, unless that takes the tenant beyond what it may have: `Full`, with the limit's
+    /// name. One check with the write, so that simultaneous callers do not pass it together. `Existing` comes at the
+    /// limit too.
+    async fn begin_run_within(&self, new: NewRun, allowance: Allowance) -> StoreResult<Begun>;
 
     /// Runs that are being planned, oldest first.
     async fn planning(&self) -> StoreResult<Vec<(Run, PlanInput)>>;

@@ -1,7 +1,7 @@
 //! Beginning a run and making its plan durable.
 
 use super::{
-    SegmentState, by_schedule_key, by_time_key, existing, move_to, outbox, place_key, run_key, save, segment_key,
+    SegmentState, by_schedule_key, by_time_key, existing, lists, move_to, outbox, place_key, run_key, save, segment_key,
 };
 use crate::commit::Tx;
 use crate::family::Cf;
@@ -9,7 +9,9 @@ use crate::key::Key;
 use crate::read::{Read, ReadExt};
 use crate::{conflict, events};
 use scheduler_core::cursor::{self, Cursor, Passed};
-use scheduler_core::ports::{Begun, NewRun, PlanInput, PlannedRun, StoreResult};
+use scheduler_core::ports::{
+    Allowance, BACKLOG_LIMIT, Begun, NewRun, PlanInput, PlannedRun, RUNS_LIMIT, StoreError, StoreResult,
+};
 use scheduler_model::{ImageDigest, Run, RunId, RunState, ScheduleId, Source, TenantId, Timestamp, Trigger};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -78,6 +80,23 @@ fn move_cursor(tx: &mut Tx<'_>, run: &Run, passed: &[Passed]) -> StoreResult<()>
         Some(moved) => tx.put_doc(Cf::Cursors, key, &moved),
         None => Ok(()),
     }
+}
+
+/// Begins a run if the tenant may have one more. The refusal comes last, and takes back what beginning it wrote.
+pub(super) fn begin_within(tx: &mut Tx<'_>, new: NewRun, allowance: Allowance) -> StoreResult<Begun> {
+    let (runs, backlog) = lists::load(tx, &new.run.tenant)?;
+    let begun = begin(tx, new)?;
+    if begun != Begun::New {
+        return Ok(begun);
+    }
+    let Allowance { runs_max, backlog_max } = allowance;
+    if runs >= runs_max {
+        return Err(StoreError::Full { what: RUNS_LIMIT, limit: runs_max });
+    }
+    if backlog >= backlog_max {
+        return Err(StoreError::Full { what: BACKLOG_LIMIT, limit: backlog_max });
+    }
+    Ok(Begun::New)
 }
 
 pub(super) fn commit_plan(tx: &mut Tx<'_>, plan: PlannedRun) -> StoreResult<()> {

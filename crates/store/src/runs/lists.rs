@@ -1,6 +1,6 @@
 //! Reading runs and outcomes in order.
 
-use super::{of_run, schedule_prefix};
+use super::{LiveDoc, of_run, schedule_prefix};
 use crate::doc;
 use crate::family::Cf;
 use crate::key::{Key, from_cursor, text_after, to_cursor};
@@ -124,4 +124,10 @@ pub(super) fn outcomes(
         Ok(!wanted || page.push(outcome, || text_after(key, prefix.len())))
     })?;
     Ok(page.done())
+}
+
+/// How many runs of the tenant have not ended, and how many of their images have no outcome.
+pub(super) fn load(read: &(impl Read + ?Sized), tenant: &TenantId) -> StoreResult<(u64, u64)> {
+    let live: Vec<LiveDoc> = read.docs(Cf::LiveRuns, &Key::default().id(tenant.as_str()).done())?;
+    Ok((live.len() as u64, live.iter().map(|run| run.open).sum()))
 }

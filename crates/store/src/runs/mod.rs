@@ -20,7 +20,8 @@ use crate::{EmbeddedStore, conflict, not_found};
 use async_trait::async_trait;
 use scheduler_core::cursor::Cursor;
 use scheduler_core::ports::{
-    Begun, NewRun, OutcomeWrite, Page, PlanInput, PlannedRun, RunFilter, RunStore, Spill, StoreResult, Written,
+    Allowance, Begun, NewRun, OutcomeWrite, Page, PlanInput, PlannedRun, RunFilter, RunStore, Spill, StoreResult,
+    Written,
 };
 use scheduler_model::{
     ImageDigest, OutboundEvent, Outcome, ReportRecord, Run, RunId, RunState, ScheduleId, Segment, SegmentId,
@@ -135,6 +136,10 @@ impl RunStore for EmbeddedStore {
         self.submit(move |tx| begin::begin(tx, new)).await
     }
 
+    async fn begin_run_within(&self, new: NewRun, allowance: Allowance) -> StoreResult<Begun> {
+        self.submit(move |tx| begin::begin_within(tx, new, allowance)).await
+    }
+
     async fn planning(&self) -> StoreResult<Vec<(Run, PlanInput)>> {
         self.read(|view| lists::planning(view)).await
     }
@@ -165,12 +170,8 @@ impl RunStore for EmbeddedStore {
     }
 
     async fn load(&self, tenant: &TenantId) -> StoreResult<(u64, u64)> {
-        let prefix = Key::default().id(tenant.as_str()).done();
-        self.read(move |view| {
-            let live: Vec<LiveDoc> = view.docs(Cf::LiveRuns, &prefix)?;
-            Ok((live.len() as u64, live.iter().map(|run| run.open).sum()))
-        })
-        .await
+        let tenant = tenant.clone();
+        self.read(move |view| lists::load(view, &tenant)).await
     }
 
     async fn live_runs(&self, tenant: &TenantId, schedule: &ScheduleId) -> StoreResult<Vec<Run>> {

@@ -48,6 +48,7 @@ macro_rules! run_store_contract {
             outcomes_are_listed_by_digest_and_kind,
             the_newest_run_and_the_live_ones_of_a_schedule_are_known,
             p10_the_load_counts_what_is_open,
+            p10_of_simultaneous_begins_no_more_than_allowed_are_new,
             p02_outbox_numbers_begin_with_one_for_every_tenant,
             p05_the_outbox_is_read_in_order_and_trimmed_by_time,
             p04_stats_are_the_sums_of_the_outcomes_whatever_happens,

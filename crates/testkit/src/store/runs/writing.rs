@@ -1,7 +1,9 @@
 //! Beginning, planning and writing.
 
 use super::*;
-use scheduler_core::ports::{EventStore, NewRun, PlanInput, Spill, StoreError, Subscription};
+use scheduler_core::ports::{
+    Allowance, BACKLOG_LIMIT, EventStore, NewRun, PlanInput, RUNS_LIMIT, Spill, StoreError, StoreResult, Subscription,
+};
 use scheduler_model::{Run, RunState, TenantId};
 use std::time::Duration;
 
@@ -36,6 +38,30 @@ pub async fn p03_an_idempotency_key_starts_one_run_for_a_day(store: &impl RunSto
     assert_eq!(begin(alpha(), "r5", day - 1, "h").await, Begun::Existing(id("r1")));
     assert_eq!(begin(alpha(), "r6", day, "other").await, Begun::New);
     assert_eq!(store.planning().await.unwrap().len(), 3);
+}
+
+pub async fn p10_of_simultaneous_begins_no_more_than_allowed_are_new(store: &impl RunStore) {
+    let begin = async |tenant: TenantId, name: &str, key: Option<&str>, runs_max: u64, backlog_max: u64| {
+        let idempotency = key.map(|key| (key.to_owned(), "h".to_owned()));
+        let new = NewRun { idempotency, ..new_run(&run(&tenant, name)) };
+        store.begin_run_within(new, Allowance { runs_max, backlog_max }).await
+    };
+    let at_once = ["r1", "r2", "r3", "r4"].map(|name| begin(alpha(), name, Some(name), 2, 9));
+    let [a, b, c, d] = at_once;
+    let (a, b, c, d) = tokio::join!(a, b, c, d);
+    let answers = [a, b, c, d];
+    assert_eq!(answers.iter().filter(|answer| matches!(answer, Ok(Begun::New))).count(), 2);
+    let full = |answer: &StoreResult<Begun>, limit: &str| matches!(answer, Err(StoreError::Full { what, .. }) if *what == limit);
+    assert_eq!(answers.iter().filter(|answer| full(answer, RUNS_LIMIT)).count(), 2);
+    assert_eq!(store.planning().await.unwrap().len(), 2, "what was refused left no trace");
+    let begun = store.planning().await.unwrap()[0].0.id.clone();
+    let again = begin(alpha(), "r5", Some(begun.as_str()), 2, 9).await.unwrap();
+    assert_eq!(again, Begun::Existing(begun), "a repeated request finds its run at the limit");
+    assert_eq!(begin(beta(), "r6", None, 1, 9).await.unwrap(), Begun::New, "another tenant notices nothing");
+    let made = run(&beta(), "r6");
+    store.commit_plan(plan(&made, &[&[1, 2]])).await.unwrap();
+    assert!(full(&begin(beta(), "r7", None, 9, 2).await, BACKLOG_LIMIT));
+    assert_eq!(begin(beta(), "r7", None, 9, 3).await.unwrap(), Begun::New);
 }
 
 pub async fn p03_a_run_takes_its_batches_out_of_the_waiting_list_once<S: RunStore + EventStore>(store: &S) {

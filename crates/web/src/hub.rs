@@ -1,0 +1,101 @@
+//! Reads each tenant's new events once, however many streams show them.
+//!
+//! - HUB-1: what goes through the hub is a hint. A stream knows the number of its last event; whatever is missing, it reads
+//!   from the store. So a reader that is slow, late or passed over loses nothing.
+//! - HUB-2: what is kept is bounded: so many events for each tenant that has a stream, and so many streams (P10).
+
+use crate::shown::Shown;
+use parking_lot::Mutex;
+use scheduler_core::ports::{Feed, Store};
+use scheduler_model::TenantId;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::{self, Receiver, Sender};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::warn;
+
+/// Streams that one process serves.
+const STREAMS_MAX: usize = 4096;
+
+/// Events of a tenant that are kept for streams that have not taken them yet.
+const KEPT_LEN_MAX: usize = 256;
+
+/// Events that are read at once.
+const READ_LEN_MAX: usize = 128;
+
+const STORE_RETRY: Duration = Duration::from_secs(1);
+
+/// The place where streams hear of new events.
+pub struct Hub {
+    store: Arc<dyn Store>,
+    feed: Arc<dyn Feed>,
+    public_url: String,
+    tenants: Mutex<HashMap<TenantId, Sender<Arc<Shown>>>>,
+    places: Arc<Semaphore>,
+}
+
+/// A stream's place.
+pub struct Listener {
+    /// New events, in order; some may be passed over.
+    pub events: Receiver<Arc<Shown>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Hub {
+    /// A hub without streams. `public_url` stands in front of links.
+    pub fn new(store: Arc<dyn Store>, feed: Arc<dyn Feed>, public_url: String) -> Arc<Self> {
+        let places = Arc::new(Semaphore::new(STREAMS_MAX));
+        Arc::new(Self { store, feed, public_url, tenants: Mutex::default(), places })
+    }
+
+    /// Takes a place; `None` when all are taken. Events that become durable after this are heard.
+    pub(crate) fn listen(self: &Arc<Self>, tenant: &TenantId, newest: u64) -> Option<Listener> {
+        let place = self.places.clone().try_acquire_owned().ok()?;
+        let mut tenants = self.tenants.lock();
+        let events = match tenants.get(tenant) {
+            Some(sender) => sender.subscribe(),
+            None => {
+                let (sender, events) = broadcast::channel(KEPT_LEN_MAX);
+                tenants.insert(tenant.clone(), sender.clone());
+                tokio::spawn(self.clone().read(tenant.clone(), newest, sender));
+                events
+            }
+        };
+        Some(Listener { events, _place: place })
+    }
+
+    /// Reads what comes after `after`, until the last stream has gone.
+    async fn read(self: Arc<Self>, tenant: TenantId, mut after: u64, sender: Sender<Arc<Shown>>) {
+        loop {
+            tokio::select! {
+                () = sender.closed() => {
+                    let mut tenants = self.tenants.lock();
+                    // Another stream may just have come.
+                    if sender.receiver_count() == 0 {
+                        tenants.remove(&tenant);
+                        return;
+                    }
+                }
+                () = self.step(&tenant, &mut after, &sender) => {}
+            }
+        }
+    }
+
+    async fn step(&self, tenant: &TenantId, after: &mut u64, sender: &Sender<Arc<Shown>>) {
+        match self.store.outbox(tenant, *after, READ_LEN_MAX).await {
+            Ok(events) if events.is_empty() => self.feed.outbox_beyond(tenant, *after).await,
+            Ok(events) => {
+                for event in events {
+                    *after = event.sequence;
+                    // Nobody listens: the loop ends.
+                    drop(sender.send(Arc::new(Shown::new(&event, &self.public_url))));
+                }
+            }
+            Err(error) => {
+                warn!(%error, "event streams wait for the store");
+                tokio::time::sleep(STORE_RETRY).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The built binary from outside: over HTTP, by signals, on a data folder of its own.
+//!
+//! - `durability`: kill -9 at any moment loses nothing that was acknowledged and doubles nothing.
+//! - `limits`: every limit of the interface, on both sides.
+//! - `stream`: the event stream over reconnects, and many readers at once.
+//! - `disk`: a full disk, and the sync before the answer.
+//! - `golden`: a data folder of an earlier version opens.
+//! - `large`: a document of 300 MB.
+//! - `secrets`: nothing secret leaves.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed step has to stop the test")]
+
+mod catalog;
+mod client;
+mod disk;
+mod durability;
+mod golden;
+mod kills;
+mod large;
+mod limits;
+mod scanner;
+mod secrets;
+mod service;
+mod sse;
+mod stream;
