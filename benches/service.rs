@@ -32,7 +32,10 @@ impl Scanner {
         let counter = calls.clone();
         let report = move |_: Bytes| {
             counter.fetch_add(1, Ordering::Relaxed);
-            std::future::ready(([(header::CONTENT_TYPE, "application/json")], r#"{"verdict":"pass","delta":{"newFindings":0}}"#))
+            std::future::ready((
+                [(header::CONTENT_TYPE, "application/json")],
+                r#"{"verdict":"pass","delta":{"newFindings":0}}"#,
+            ))
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -200,7 +203,11 @@ async fn bare_calls_per_second(scanner: &Scanner, calls: usize) -> f64 {
 async fn nightly() {
     let scanner = Scanner::start().await;
     let service = Service::start(&scanner.url).await;
-    service.put_images(NIGHTLY_IMAGES, |n| (0..20).map(|p| format!("pkg:npm/package-{}@1.{p}.0", (n + p * 7) % 2000)).collect()).await;
+    service
+        .put_images(NIGHTLY_IMAGES, |n| {
+            (0..20).map(|p| format!("pkg:npm/package-{}@1.{p}.0", (n + p * 7) % 2000)).collect()
+        })
+        .await;
     let before = service.peak_megabytes();
     let (mut seconds, mut ratios) = (Vec::new(), Vec::new());
     for _ in 0..3 {
@@ -229,7 +236,8 @@ async fn event_to_verdict() {
     let mut seconds = Vec::new();
     for number in 0..50 {
         let before = scanner.calls.load(Ordering::Relaxed);
-        let export = json!({ "exportId": format!("e-{number}"), "changedProductKeys": [format!("pkg:npm/own-{number}")] });
+        let export =
+            json!({ "exportId": format!("e-{number}"), "changedProductKeys": [format!("pkg:npm/own-{number}")] });
         let began = Instant::now();
         service.export(export.to_string()).await;
         // The verdict is there when the run says so.
@@ -253,7 +261,8 @@ async fn webhook() {
     let service = Service::start(&scanner.url).await;
     let mut millis = Vec::new();
     for round in 0..7 {
-        let keys: Vec<String> = (0..100_000).map(|n| format!("pkg:deb/debian/package-{}@{round}.{n}", n % 30_000)).collect();
+        let keys: Vec<String> =
+            (0..100_000).map(|n| format!("pkg:deb/debian/package-{}@{round}.{n}", n % 30_000)).collect();
         let body = json!({ "exportId": format!("e-{round}"), "changedProductKeys": keys }).to_string();
         millis.push(service.export(body).await.as_secs_f64() * 1e3);
     }
