@@ -133,6 +133,7 @@ pub(crate) mod tests {
             notify: NotifyRule::default(),
             policy_revision: None,
             pace: Pace { rate_per_second: 50, parallelism: 8 },
+            caused_at: None,
             created_at: Timestamp::from_millis(0),
             started_at: None,
             first_verdict_at: None,

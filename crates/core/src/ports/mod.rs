@@ -21,7 +21,7 @@ pub use feed::Feed;
 pub use housekeeping::{Housekeeping, Pruned};
 pub use pacing::{Bucket, BucketKey, Pacer};
 pub use queue::{Lease, QueueDepth, QueueError, SegmentQueue};
-pub use runs::{Begun, NewRun, OutcomeWrite, PlanInput, PlannedRun, RunFilter, RunStore, Spill, Written};
+pub use runs::{Begun, Claim, NewRun, OutcomeWrite, PlanInput, PlannedRun, RunFilter, RunStore, Spill, Written};
 pub use scanner::{ImageScan, ReportRequest, ScanProgress, ScanState, Scanner, ScannerError};
 pub use schedules::{ScheduleFilter, ScheduleStore};
 pub use source::{Clock, Ids, Random};

@@ -20,7 +20,7 @@ use crate::{EmbeddedStore, conflict, not_found};
 use async_trait::async_trait;
 use scheduler_core::cursor::Cursor;
 use scheduler_core::ports::{
-    Begun, NewRun, OutcomeWrite, Page, PlanInput, PlannedRun, RunFilter, RunStore, Spill, StoreResult, Written,
+    Begun, Claim, NewRun, OutcomeWrite, Page, PlanInput, PlannedRun, RunFilter, RunStore, Spill, StoreResult, Written,
 };
 use scheduler_model::{
     ImageDigest, OutboundEvent, Outcome, ReportRecord, Run, RunId, RunState, ScheduleId, Segment, SegmentId,
@@ -42,6 +42,9 @@ struct SegmentState {
     fence: u64,
     /// Images without an outcome.
     remaining: u64,
+    /// Claims since the last write.
+    #[serde(default)]
+    claims: u32,
 }
 
 pub(crate) fn run_key(id: &RunId) -> Vec<u8> {
@@ -187,7 +190,7 @@ impl RunStore for EmbeddedStore {
         self.read(|view| lists::open_segments(view)).await
     }
 
-    async fn claim(&self, segment: &SegmentId, fence: u64) -> StoreResult<Option<(Run, Segment)>> {
+    async fn claim(&self, segment: &SegmentId, fence: u64) -> StoreResult<Option<Claim>> {
         let segment = segment.clone();
         self.submit(move |tx| outcomes::claim(tx, &segment, fence)).await
     }
