@@ -29,8 +29,10 @@ async fn look(services: &Services) {
         Ok(lanes) => {
             for depth in lanes {
                 let lane = depth.lane.as_str();
-                metrics::gauge!("scheduler_queue_segments", "lane" => lane, "state" => "waiting").set(as_f64(depth.waiting));
-                metrics::gauge!("scheduler_queue_segments", "lane" => lane, "state" => "leased").set(as_f64(depth.leased));
+                metrics::gauge!("scheduler_queue_segments", "lane" => lane, "state" => "waiting")
+                    .set(as_f64(depth.waiting));
+                metrics::gauge!("scheduler_queue_segments", "lane" => lane, "state" => "leased")
+                    .set(as_f64(depth.leased));
             }
         }
         Err(error) => warn!(%error, "the depth of the queue is not known"),

@@ -152,11 +152,7 @@ async fn commit(services: &Arc<Services>, plan: PlannedRun) -> Result<(), PlanEr
 }
 
 /// The keys of a run with their urgency; `None`: every image of the selection.
-async fn keys(
-    services: &Services,
-    run: &Run,
-    input: &PlanInput,
-) -> Result<Option<Keys>, PlanError> {
+async fn keys(services: &Services, run: &Run, input: &PlanInput) -> Result<Option<Keys>, PlanError> {
     if let Some(keys) = &input.keys {
         return keys
             .iter()
@@ -188,9 +184,7 @@ async fn keys(
 
 fn query_key(key: &str, subcomponent: Option<&str>) -> Result<QueryKey, PlanError> {
     let parse = |text: &str| {
-        ProductKey::parse(text)
-            .map(|(key, _)| key)
-            .map_err(|source| PlanError::Key { key: text.to_owned(), source })
+        ProductKey::parse(text).map(|(key, _)| key).map_err(|source| PlanError::Key { key: text.to_owned(), source })
     };
     Ok(QueryKey::new(parse(key)?, subcomponent.map(parse).transpose()?))
 }
@@ -273,21 +267,14 @@ impl Search {
     /// Of what was left over, what is still there and the selection still lets through, in the order in which it was left.
     fn kept(&self, index: &ImpactIndex) -> Vec<SegmentImage> {
         let chosen: HashSet<&ImageDigest> = self.selection.digests.iter().collect();
-        let digests: Vec<ImageDigest> = self
-            .left_over
-            .iter()
-            .filter(|digest| chosen.is_empty() || chosen.contains(digest))
-            .cloned()
-            .collect();
+        let digests: Vec<ImageDigest> =
+            self.left_over.iter().filter(|digest| chosen.is_empty() || chosen.contains(digest)).cloned().collect();
         if digests.is_empty() {
             return Vec::new();
         }
         let narrowed = Selection { digests, ..self.selection.clone() };
-        let mut found: HashMap<ImageDigest, SegmentImage> = self
-            .resolve(index, None, &narrowed)
-            .into_iter()
-            .map(|image| (image.digest.clone(), image))
-            .collect();
+        let mut found: HashMap<ImageDigest, SegmentImage> =
+            self.resolve(index, None, &narrowed).into_iter().map(|image| (image.digest.clone(), image)).collect();
         self.left_over.iter().filter_map(|digest| found.remove(digest)).collect()
     }
 }

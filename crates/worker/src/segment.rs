@@ -246,7 +246,8 @@ async fn write(
 
 /// Counts what was written.
 fn count(services: &Services, outcomes: &[OutcomeWrite], written: &Written) {
-    let verdicts = outcomes.iter().filter(|write| matches!(write.outcome.result, OutcomeResult::Reported { .. })).count();
+    let verdicts =
+        outcomes.iter().filter(|write| matches!(write.outcome.result, OutcomeResult::Reported { .. })).count();
     // The first verdict of a run is in the write after which there are no others.
     if written.inserted == outcomes.len()
         && verdicts > 0
