@@ -181,7 +181,8 @@ async fn ask(
             continue;
         }
         let rest = u32::try_from(asking.len()).unwrap_or(u32::MAX).max(1);
-        if rest < held && services.queue.shrink(&segment.id, lease.fence, rest).await.is_ok() {
+        // By halves, since whoever takes slots over keeps that number for a whole segment.
+        if rest <= held / 2 && services.queue.shrink(&segment.id, lease.fence, rest).await.is_ok() {
             held = rest;
         }
         let write = write(services, fleet, lease, run, std::mem::take(&mut settled), stop);

@@ -46,7 +46,6 @@ async fn p07_parallelism_and_rate_of_a_run_hold() {
     bench.begin("slow", limits(50, 10)).await;
     assert_eq!(bench.ended("slow").await.stats.completed, 100);
     let begins: Vec<Instant> = bench.scanner.reports().into_iter().skip(before).map(|call| call.began).collect();
-    println!("{:?}", begins.iter().map(|b| (*b - begins[0]).as_millis()).collect::<Vec<_>>());
     check_windows(&begins, 10);
     assert!(begins[99] - begins[0] < Duration::from_secs(14), "slower than the rate: {:?}", begins[99] - begins[0]);
 }
