@@ -120,7 +120,8 @@ impl Planner {
             };
             error!(error = why, run = %id, "a run cannot be planned");
             match self.services.store.fail_run(&tenant, &id, &why, self.services.clock.now()).await {
-                Ok(()) | Err(StoreError::Conflict { .. }) => {}
+                Ok(()) => self.services.run_ended(),
+                Err(StoreError::Conflict { .. }) => {}
                 Err(error) => return Err(error),
             }
         }

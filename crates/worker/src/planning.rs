@@ -139,6 +139,9 @@ async fn asked_by(services: &Services, run: &RunId) -> Result<HashSet<ImageDiges
 async fn commit(services: &Arc<Services>, plan: PlannedRun) -> Result<(), PlanError> {
     let (run, segments) = (plan.run.clone(), plan.segments.clone());
     services.store.commit_plan(plan).await?;
+    if run.state.is_ended() {
+        services.run_ended();
+    }
     info!(run = %run.id, candidates = run.stats.candidates, queued = run.stats.queued, spilled = run.stats.spilled, "a run is planned");
     metrics::counter!("scheduler_images_selected_total", "mode" => run.mode.as_str()).increment(run.stats.candidates);
     metrics::counter!("scheduler_jobs_enqueued_total", "mode" => run.mode.as_str()).increment(run.stats.queued);

@@ -291,7 +291,7 @@ async fn give_up(services: &Services, lease: &Lease, run: &Run, segment: &Segmen
         .collect();
     match services.store.write_outcomes(&segment.id, lease.fence, outcomes, now, true).await {
         Ok(_) => {
-            services.planner_bell.notify_one();
+            services.run_ended();
             End::Done
         }
         Err(StoreError::Fenced { .. }) => End::Lost,
@@ -310,7 +310,7 @@ async fn give_up(services: &Services, lease: &Lease, run: &Run, segment: &Segmen
 async fn fail_run(services: &Services, segment: &Segment, why: &str) -> End {
     match services.store.fail_run(&segment.tenant, &segment.run, why, services.clock.now()).await {
         Ok(()) | Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => {
-            services.planner_bell.notify_one();
+            services.run_ended();
             End::Done
         }
         Err(error) => {

@@ -91,6 +91,8 @@ impl Default for Options {
             emit: true,
             outbound_events: Duration::from_secs(86_400),
             completed_runs: Duration::from_secs(86_400),
+            active_runs_per_tenant: 100,
+            backlog_per_tenant: 1_000_000,
         };
         Self { settings, warm: true }
     }
@@ -142,6 +144,7 @@ impl Bench {
             worker: id("worker"),
             settings: options.settings.clone(),
             planner_bell: Notify::new(),
+            ticker_bell: Notify::new(),
         });
         let fleet = Fleet::new(services.clone());
         let (drain, stop) = (CancellationToken::new(), CancellationToken::new());

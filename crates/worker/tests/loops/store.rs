@@ -2,11 +2,13 @@
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use scheduler_core::cursor::Cursor;
 use scheduler_core::ports::{
-    Accepted, Begun, CatalogChange, CatalogStore, Claim, EventStore, NewRun, OutcomeWrite, Page, PlanInput, PlannedRun,
-    PutImage, RunFilter, RunStore, ScheduleFilter, ScheduleStore, Spill, StoreError, StoreResult, Subscription,
-    Written,
+    Accepted, Begun, CatalogChange, CatalogStore, Claim, EventStore, Housekeeping, NewRun, OutcomeWrite, Page,
+    PlanInput, PlannedRun, Pruned, PutImage, RunFilter, RunStore, ScheduleFilter, ScheduleStore, Spill, StoreError,
+    StoreResult, Subscription, Tick, TickStore, Ticked, Written,
 };
+use scheduler_core::tick::TickState;
 use scheduler_model::{
     Batch, BatchId, Export, ExportHead, Image, ImageDigest, OutboundEvent, Outcome, ReportRecord, Run, RunId, Schedule,
     ScheduleId, Segment, SegmentId, SkipReason, Source, TenantId, Timestamp,
@@ -90,7 +92,6 @@ delegate! { ScheduleStore:
     schedule_with_deleted(tenant: &TenantId, id: &ScheduleId) -> Option<Schedule>;
     schedules(tenant: &TenantId, filter: &ScheduleFilter, after: Option<&str>, limit: usize) -> Page<Schedule>;
     subscribers(source: Source) -> Vec<Schedule>;
-    ticking() -> Vec<Schedule>;
 }
 
 delegate! { EventStore:
@@ -125,9 +126,21 @@ delegate! { RunStore:
     skip_rest(tenant: &TenantId, id: &RunId, reason: SkipReason, now: Timestamp) -> Run;
     outcomes(run: &RunId, kind: Option<&str>, after: Option<&str>, limit: usize) -> Page<Outcome>;
     reports(tenant: &TenantId, digests: &[ImageDigest]) -> Vec<Option<ReportRecord>>;
+    cursors(tenant: &TenantId) -> Vec<Cursor>;
     spill(tenant: &TenantId, schedule: &ScheduleId) -> Option<Spill>;
     spills_before(before: Timestamp) -> Vec<Spill>;
     outbox(tenant: &TenantId, after: u64, limit: usize) -> Vec<OutboundEvent>;
     outbox_range(tenant: &TenantId) -> (u64, u64);
     trim_outbox(before: Timestamp) -> u64;
+}
+
+delegate! { TickStore:
+    ticks(of: &[(TenantId, ScheduleId)]) -> Vec<Option<TickState>>;
+    tick(tick: Tick) -> Ticked;
+    schedule_changes(after: u64, limit: usize) -> Vec<(u64, Schedule)>;
+}
+
+delegate! { Housekeeping:
+    prune(now: Timestamp) -> Pruned;
+    trim_runs(before: Timestamp) -> u64;
 }
