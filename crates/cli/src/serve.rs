@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::wire::{Wired, wire};
 use anyhow::{Context, anyhow};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use scheduler_worker::{Planner, Ticker, housekeeping, runner};
+use scheduler_worker::{Planner, Ticker, gauges, housekeeping, runner};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -111,6 +111,7 @@ async fn run(
     let plan = tokio::spawn(Planner::new(services.clone()).run(stop.clone()));
     let tick = tokio::spawn(Ticker::new(services.clone(), fleet.clone()).run(stop.clone()));
     let keep = tokio::spawn(housekeeping::run(services.clone(), stop.clone()));
+    let observe = tokio::spawn(gauges::run(services.clone(), stop.clone()));
     let mut work = tokio::spawn(runner::run(services.clone(), fleet, drain.clone()));
     let web_stop = CancellationToken::new();
     let shutdown = web_stop.clone().cancelled_owned();
@@ -130,7 +131,7 @@ async fn run(
     stop.cancel();
     streams.cancel();
     web_stop.cancel();
-    for task in [tick, plan, keep, follow] {
+    for task in [tick, plan, keep, observe, follow] {
         if let Err(error) = task.await {
             warn!(%error, "a loop ended badly");
         }

@@ -1,6 +1,6 @@
 //! How far a tenant's exports are planned, and which time no export spoke of.
 
-use scheduler_model::{Export, ExportId, RunId, Source, TenantId, Timestamp, Window};
+use scheduler_model::{ExportHead, ExportId, RunId, Source, TenantId, Timestamp, Window};
 use serde::{Deserialize, Serialize};
 
 /// Holes that a cursor remembers; of more, the oldest go.
@@ -47,8 +47,8 @@ pub struct Passed {
     pub window: Option<Window>,
 }
 
-impl From<&Export> for Passed {
-    fn from(export: &Export) -> Self {
+impl From<&ExportHead> for Passed {
+    fn from(export: &ExportHead) -> Self {
         Self { export_id: export.export_id.clone(), window: export.window.clone() }
     }
 }

@@ -4,7 +4,7 @@ use crate::cursor::Passed;
 use crate::ports::{NewRun, PlanInput, Subscription};
 use scheduler_model::ids::{content_id, sha256_hex};
 use scheduler_model::{
-    BatchId, Export, Mode, NotifyRule, OnlyIf, Pace, Priority, Reason, Run, RunId, RunLimits, RunState, RunStats,
+    BatchId, ExportHead, Mode, NotifyRule, OnlyIf, Pace, Priority, Reason, Run, RunId, RunLimits, RunState, RunStats,
     Schedule, Selection, Source, TenantId, Timestamp, Trigger,
 };
 
@@ -51,6 +51,7 @@ pub fn manual(id: RunId, tenant: TenantId, request: ManualRequest, defaults: Run
         only_if: OnlyIf::default(),
         max_jobs: max_jobs(&request.limits, defaults),
         spills: false,
+        rest_of: None,
         limits: request.limits,
     };
     let run = Run {
@@ -66,6 +67,7 @@ pub fn manual(id: RunId, tenant: TenantId, request: ManualRequest, defaults: Run
         notify: request.notify,
         policy_revision: None,
         pace: pace(&input.limits, defaults),
+        caused_at: None,
         created_at: now,
         started_at: None,
         first_verdict_at: None,
@@ -95,6 +97,7 @@ pub fn of_schedule(
         only_if: if trigger.is_event() { OnlyIf::default() } else { spec.only_if.clone() },
         max_jobs: max_jobs(&spec.limits, defaults),
         spills: true,
+        rest_of: None,
         limits: spec.limits.clone(),
     };
     let run = Run {
@@ -110,6 +113,7 @@ pub fn of_schedule(
         notify: spec.notify.clone(),
         policy_revision: spec.only_if.policy_revision.clone(),
         pace: pace(&spec.limits, defaults),
+        caused_at: None,
         created_at: now,
         started_at: None,
         first_verdict_at: None,
@@ -127,13 +131,13 @@ pub fn of_exports(
     schedule: &Schedule,
     source: Source,
     takes: Vec<Subscription>,
-    exports: &[Export],
+    exports: &[ExportHead],
     defaults: RunDefaults,
     now: Timestamp,
 ) -> NewRun {
     let batches: Vec<BatchId> = takes.iter().map(|taken| taken.batch.clone()).collect();
     let parts: Vec<&str> = std::iter::once(schedule.id.as_str()).chain(batches.iter().map(BatchId::as_str)).collect();
-    let visible: Vec<&Export> = exports.iter().filter(|export| export.tenants.includes(&schedule.tenant)).collect();
+    let visible: Vec<&ExportHead> = exports.iter().filter(|export| export.tenants.includes(&schedule.tenant)).collect();
     let last = visible.last().map(|export| export.export_id.clone());
     let (trigger, feedser, vexer) = match source {
         Source::Feedser => (Trigger::Feedser, last, None),
@@ -149,7 +153,8 @@ pub fn of_exports(
         ..Reason::default()
     };
     let mut new = of_schedule(derived_run_id(&parts), schedule, trigger, reason, defaults, now);
-    new.run.priority = visible.iter().map(|export| export.priority()).max().unwrap_or_default();
+    new.run.priority = visible.iter().map(|export| export.priority).max().unwrap_or_default();
+    new.run.caused_at = visible.iter().map(|export| export.received_at).min();
     new.run.traceparent = visible.iter().find_map(|export| export.traceparent.clone());
     new.input.batches = batches;
     new.takes = takes;
@@ -178,6 +183,20 @@ pub fn of_policy(schedule: &Schedule, revision: &str, defaults: RunDefaults, now
     // Whatever has a report under that revision already is done.
     moved.spec.only_if = OnlyIf { policy_revision: Some(revision.to_owned()), last_report_older_than_days: None };
     of_schedule(id, &moved, Trigger::Policy, reason, defaults, now)
+}
+
+/// The run that takes what the urgent part of an event run leaves while the index is cold. Its id derives from that run, so that
+/// planning it again makes no second one.
+pub fn rest_of(urgent: &Run, input: &PlanInput, now: Timestamp) -> NewRun {
+    let run = Run {
+        id: derived_run_id(&["rest", urgent.id.as_str()]),
+        reason: Reason { continues: Some(urgent.id.clone()), ..urgent.reason.clone() },
+        priority: Priority::Normal,
+        created_at: now,
+        ..urgent.clone()
+    };
+    let input = PlanInput { rest_of: Some(urgent.id.clone()), ..input.clone() };
+    NewRun { run, input, takes: Vec::new(), passed: Vec::new(), idempotency: None }
 }
 
 /// The id of the run of a schedule for one instant.

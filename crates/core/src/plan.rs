@@ -78,7 +78,7 @@ pub fn plan(
     } else {
         run.state = RunState::Queued;
     }
-    let left_over = shape.spill_to.as_ref().map(|(tenant, schedule)| Spill {
+    let left_over = shape.spill_to.as_ref().filter(|_| !over.is_empty()).map(|(tenant, schedule)| Spill {
         tenant: tenant.clone(),
         schedule: schedule.clone(),
         run: run.id.clone(),
@@ -133,6 +133,7 @@ pub(crate) mod tests {
             notify: NotifyRule::default(),
             policy_revision: None,
             pace: Pace { rate_per_second: 50, parallelism: 8 },
+            caused_at: None,
             created_at: Timestamp::from_millis(0),
             started_at: None,
             first_verdict_at: None,
@@ -218,7 +219,7 @@ pub(crate) mod tests {
             prop_assert_eq!(&once.segments, &again.segments);
 
             let taken: Vec<_> = once.segments.iter().flat_map(|s| s.images.iter().map(|i| i.digest.clone())).collect();
-            let spilled = once.left_over.unwrap().digests;
+            let spilled = once.left_over.map(|spill| spill.digests).unwrap_or_default();
             let union: HashSet<_> = taken.iter().chain(&spilled).cloned().collect();
             prop_assert_eq!(union.len(), taken.len() + spilled.len());
             prop_assert_eq!(union, qualifying);

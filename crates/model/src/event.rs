@@ -143,6 +143,47 @@ impl Export {
     pub fn priority(&self) -> Priority {
         self.keys.iter().map(|key| key.priority).max().unwrap_or_default()
     }
+
+    /// What is known of it without its keys.
+    pub fn head(&self) -> ExportHead {
+        ExportHead {
+            event_id: self.event_id.clone(),
+            source: self.source,
+            export_id: self.export_id.clone(),
+            content_hash: self.content_hash.clone(),
+            received_at: self.received_at,
+            tenants: self.tenants.clone(),
+            priority: self.priority(),
+            window: self.window.clone(),
+            traceparent: self.traceparent.clone(),
+        }
+    }
+}
+
+/// An export without its keys and links, which may be many: enough to close windows and to begin runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExportHead {
+    /// This delivery.
+    pub event_id: EventId,
+    /// Who sent it.
+    pub source: Source,
+    /// The sender's name of it.
+    pub export_id: ExportId,
+    /// SHA-256 of the body after decompression.
+    pub content_hash: String,
+    /// When it came.
+    pub received_at: Timestamp,
+    /// Whom it may reach.
+    pub tenants: TenantScope,
+    /// The urgency of its most urgent key.
+    pub priority: Priority,
+    /// The time it covers.
+    #[serde(default)]
+    pub window: Option<Window>,
+    /// W3C trace context of the delivery.
+    #[serde(default)]
+    pub traceparent: Option<String>,
 }
 
 /// A closed set of exports of one source that is planned together. Its members are fixed when it is closed.

@@ -16,7 +16,7 @@ mod selection;
 mod time;
 
 pub use delta::{Attestation, Delta, Finding, Found, Report, ReportRecord, Severity, TopFinding, Verdict};
-pub use event::{Batch, ChangedKey, Export, Priority, Source, TenantScope, VulnLink, Window};
+pub use event::{Batch, ChangedKey, Export, ExportHead, Priority, Source, TenantScope, VulnLink, Window};
 pub use ids::{
     BatchId, EventId, ExportId, IdError, ImageDigest, RunId, ScheduleId, SegmentId, TenantId, WebhookKeyId, WorkerId,
 };

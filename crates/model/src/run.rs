@@ -235,6 +235,9 @@ pub struct Run {
     pub policy_revision: Option<String>,
     /// How fast.
     pub pace: Pace,
+    /// When the first export that caused it came.
+    #[serde(default)]
+    pub caused_at: Option<Timestamp>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When the scanner was first asked.

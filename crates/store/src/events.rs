@@ -14,7 +14,9 @@ use crate::read::{Read, ReadExt};
 use crate::{EmbeddedStore, conflict, doc, not_found};
 use async_trait::async_trait;
 use scheduler_core::ports::{Accepted, EventStore, StoreError, StoreResult, Subscription};
-use scheduler_model::{Batch, BatchId, EventId, Export, ScheduleId, Source, TenantId, TenantScope, Timestamp, ids};
+use scheduler_model::{
+    Batch, BatchId, EventId, Export, ExportHead, ScheduleId, Source, TenantId, TenantScope, Timestamp, ids,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -76,12 +78,16 @@ fn export_of(read: &(impl Read + ?Sized), event: &[u8]) -> StoreResult<Option<Ex
 struct Delivery {
     export: Export,
     document: Vec<u8>,
+    head: Vec<u8>,
+    fingerprint: Option<Vec<u8>>,
     links: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Delivery {
-    fn new(export: Export) -> StoreResult<Self> {
+    fn new(export: Export, fingerprint: Option<String>) -> StoreResult<Self> {
         let document = doc::encode(&export)?;
+        let head = doc::encode(&export.head())?;
+        let fingerprint = fingerprint.map(|text| Key::default().id(export.source.as_str()).last(&text));
         let scope = doc::encode(&export.tenants)?;
         // The same link under the same scope has the same key: a link is written without being read first.
         let scope_id = ids::sha256_hex(&scope);
@@ -90,24 +96,35 @@ impl Delivery {
             (key, scope.clone())
         });
         let links = links.collect();
-        Ok(Self { export, document, links })
+        Ok(Self { export, document, head, fingerprint, links })
     }
 }
 
 fn accept(tx: &mut Tx<'_>, delivery: Delivery, limit: u64) -> StoreResult<Accepted> {
-    let Delivery { export, document, links } = delivery;
-    let identity_key = open_key(&export).last(&export.content_hash);
-    if let Some(known) = tx.doc::<IdentityDoc>(Cf::Identities, &identity_key)?
+    let Delivery { export, document, head, fingerprint, links } = delivery;
+    if let Some(key) = &fingerprint
+        && let Some(known) = tx.doc::<IdentityDoc>(Cf::Fingerprints, key)?
         && !is_forgotten(known.received_at, export.received_at)
     {
         return Ok(Accepted::Duplicate(known.event));
     }
     let slot = open_key(&export).done();
+    let identity_key = open_key(&export).last(&export.content_hash);
+    let last = last_delivery(tx, &slot, export.received_at)?;
+    if let Some((key, known)) = &last
+        && *key == identity_key
+    {
+        if let Some(fingerprint) = fingerprint {
+            tx.put_doc(Cf::Fingerprints, fingerprint, known)?;
+        }
+        return Ok(Accepted::Duplicate(known.event.clone()));
+    }
     let replaced = tx.get(Cf::OpenExports, &slot)?;
-    let known_otherwise = replaced.is_some() || was_delivered(tx, &slot, export.received_at)?;
+    let known_otherwise = replaced.is_some() || last.is_some();
     let arrival = match replaced {
         Some(event) => {
             let bytes = tx.get(Cf::Exports, &event)?.unwrap_or_default();
+            tx.delete(Cf::ExportHeads, event.clone());
             tx.delete(Cf::Exports, event);
             doc::split_number("an export", &bytes)?.0
         }
@@ -123,8 +140,12 @@ fn accept(tx: &mut Tx<'_>, delivery: Delivery, limit: u64) -> StoreResult<Accept
     let event = event_key(&export.event_id);
     tx.put(Cf::Unbatched, unbatched_key(export.source, arrival), event.clone());
     tx.put(Cf::OpenExports, slot, event.clone());
+    tx.put(Cf::ExportHeads, event.clone(), head);
     tx.put(Cf::Exports, event, doc::with_number(arrival, &document));
     let identity = IdentityDoc { event: export.event_id, received_at: export.received_at };
+    if let Some(fingerprint) = fingerprint {
+        tx.put_doc(Cf::Fingerprints, fingerprint, &identity)?;
+    }
     tx.put_doc(Cf::Identities, identity_key, &identity)?;
     for (key, scope) in links {
         tx.put(Cf::VulnLinks, key, scope);
@@ -132,14 +153,21 @@ fn accept(tx: &mut Tx<'_>, delivery: Delivery, limit: u64) -> StoreResult<Accept
     Ok(if known_otherwise { Accepted::Superseded } else { Accepted::New })
 }
 
-/// Whether an export of that source, key and id is remembered, with whatever content.
-fn was_delivered(tx: &Tx<'_>, slot: &[u8], now: Timestamp) -> StoreResult<bool> {
-    let mut found = false;
-    tx.visit(Cf::Identities, slot, &mut |_, value| {
-        found = !is_forgotten(doc::decode::<IdentityDoc>("a delivery", value)?.received_at, now);
-        Ok(!found)
+/// The last delivery of an export of that source, key and id that is remembered. Of one moment, the later event id is the
+/// later delivery.
+fn last_delivery(tx: &Tx<'_>, slot: &[u8], now: Timestamp) -> StoreResult<Option<(Vec<u8>, IdentityDoc)>> {
+    let mut last: Option<(Vec<u8>, IdentityDoc)> = None;
+    tx.visit(Cf::Identities, slot, &mut |key, value| {
+        let found: IdentityDoc = doc::decode("a delivery", value)?;
+        let later = last.as_ref().is_none_or(|(_, last)| {
+            (found.received_at, found.event.as_str()) > (last.received_at, last.event.as_str())
+        });
+        if later && !is_forgotten(found.received_at, now) {
+            last = Some((key.to_vec(), found));
+        }
+        Ok(true)
     })?;
-    Ok(found)
+    Ok(last)
 }
 
 fn close_batch(tx: &mut Tx<'_>, batch: &Batch) -> StoreResult<()> {
@@ -236,19 +264,19 @@ fn linked_key(rest: &[u8]) -> String {
 
 #[async_trait]
 impl EventStore for EmbeddedStore {
-    async fn accept(&self, export: Export, limit: u64) -> StoreResult<Accepted> {
-        let delivery = Delivery::new(export)?;
+    async fn accept(&self, export: Export, fingerprint: Option<String>, limit: u64) -> StoreResult<Accepted> {
+        let delivery = Delivery::new(export, fingerprint)?;
         self.submit(move |tx| accept(tx, delivery, limit)).await
     }
 
-    async fn unbatched(&self, source: Source) -> StoreResult<Vec<Export>> {
+    async fn unbatched(&self, source: Source) -> StoreResult<Vec<ExportHead>> {
         self.read(move |view| {
-            let mut exports = Vec::new();
+            let mut heads = Vec::new();
             view.visit(Cf::Unbatched, &Key::default().id(source.as_str()).done(), &mut |_, event| {
-                exports.extend(export_of(view, event)?);
+                heads.extend(view.doc(Cf::ExportHeads, event)?);
                 Ok(true)
             })?;
-            Ok(exports)
+            Ok(heads)
         })
         .await
     }
@@ -265,6 +293,18 @@ impl EventStore for EmbeddedStore {
                 Ok(true)
             })?;
             Ok(batches)
+        })
+        .await
+    }
+
+    async fn batch_heads(&self, batch: &BatchId) -> StoreResult<Vec<ExportHead>> {
+        let id = batch.clone();
+        self.read(move |view| {
+            let (_, batch) = batch_of(view, &batch_key(&id))?.ok_or_else(|| not_found("batch", id.as_str()))?;
+            let heads = batch.events.iter().map(|event| {
+                view.doc(Cf::ExportHeads, &event_key(event))?.ok_or_else(|| not_found("event", event.as_str()))
+            });
+            heads.collect()
         })
         .await
     }

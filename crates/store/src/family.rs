@@ -17,8 +17,12 @@ pub(crate) enum Cf {
     ScheduleNames,
     /// event id → place in the queue and export.
     Exports,
+    /// event id → export without its keys.
+    ExportHeads,
     /// source, key id, export id, content hash → event id and time: what was delivered before.
     Identities,
+    /// source, fingerprint → event id and time: requests that were taken before.
+    Fingerprints,
     /// source, key id, export id → event id of the delivery that no batch holds yet.
     OpenExports,
     /// source, arrival → event id.
@@ -77,7 +81,7 @@ pub(crate) enum Cf {
 
 impl Cf {
     /// Every family; `ALL[cf as usize] == cf`.
-    pub(crate) const ALL: [Self; 35] = [
+    pub(crate) const ALL: [Self; 37] = [
         Self::Meta,
         Self::Images,
         Self::Changes,
@@ -85,7 +89,9 @@ impl Cf {
         Self::Schedules,
         Self::ScheduleNames,
         Self::Exports,
+        Self::ExportHeads,
         Self::Identities,
+        Self::Fingerprints,
         Self::OpenExports,
         Self::Unbatched,
         Self::Batches,
@@ -125,7 +131,9 @@ impl Cf {
             Self::Schedules => "schedules",
             Self::ScheduleNames => "schedule-names",
             Self::Exports => "exports",
+            Self::ExportHeads => "export-heads",
             Self::Identities => "identities",
+            Self::Fingerprints => "fingerprints",
             Self::OpenExports => "open-exports",
             Self::Unbatched => "unbatched",
             Self::Batches => "batches",

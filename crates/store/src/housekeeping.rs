@@ -20,11 +20,10 @@ const CHUNK_LEN_MAX: usize = 5_000;
 impl Housekeeping for EmbeddedStore {
     async fn prune(&self, now: Timestamp) -> StoreResult<Pruned> {
         let batches = self.submit(prune_batches).await?;
-        let identities = self
-            .remove_where(Cf::Identities, move |value| {
-                Ok(is_forgotten(doc::decode::<IdentityDoc>("a delivery", value)?.received_at, now))
-            })
-            .await?;
+        let old =
+            move |value: &[u8]| Ok(is_forgotten(doc::decode::<IdentityDoc>("a delivery", value)?.received_at, now));
+        let identities = self.remove_where(Cf::Identities, old).await?;
+        let fingerprints = self.remove_where(Cf::Fingerprints, old).await?;
         let idempotency_keys = self
             .remove_where(Cf::Idempotency, move |value| {
                 Ok(doc::decode::<IdempotencyDoc>("an idempotency key", value)?.is_forgotten(now))
@@ -43,7 +42,7 @@ impl Housekeeping for EmbeddedStore {
             })
             .await?;
         }
-        Ok(Pruned { batches, identities, idempotency_keys, links })
+        Ok(Pruned { batches, identities, fingerprints, idempotency_keys, links })
     }
 
     async fn trim_runs(&self, before: Timestamp) -> StoreResult<u64> {
@@ -112,6 +111,7 @@ fn prune_batches(tx: &mut Tx<'_>) -> StoreResult<usize> {
         }
         for event in &batch.events {
             tx.delete(Cf::Exports, event.as_str().as_bytes().to_vec());
+            tx.delete(Cf::ExportHeads, event.as_str().as_bytes().to_vec());
         }
         tx.delete(Cf::Batches, key);
         pruned += 1;

@@ -20,8 +20,8 @@ async fn fill(store: &EmbeddedStore) {
     store.delete_image(&alpha(), &digest(2)).await.unwrap();
     store.create_schedule(schedule(&alpha(), "s")).await.unwrap();
     let (batched, waiting) = (export("a", "1"), export("b", "1"));
-    store.accept(batched.clone(), 9).await.unwrap();
-    store.accept(waiting, 9).await.unwrap();
+    store.accept(batched.clone(), None, 9).await.unwrap();
+    store.accept(waiting, None, 9).await.unwrap();
     store.close_batch(batch("x", &[&batched])).await.unwrap();
     store
         .distribute(&id("x"), vec![Subscription { tenant: alpha(), schedule: id("s"), batch: id("x") }])
@@ -40,7 +40,7 @@ async fn assert_filled(store: &EmbeddedStore) {
     let changes: Vec<u64> = store.catalog_changes(0, 9).await.unwrap().iter().map(|change| change.sequence).collect();
     assert_eq!(changes, [1, 3]);
     assert!(store.schedule(&alpha(), &id("s")).await.unwrap().is_some());
-    assert_eq!(store.unbatched(scheduler_model::Source::Feedser).await.unwrap(), [export("b", "1")]);
+    assert_eq!(store.unbatched(scheduler_model::Source::Feedser).await.unwrap(), [export("b", "1").head()]);
     assert_eq!(store.waiting().await.unwrap().len(), 1);
     assert_eq!(store.batch_exports(&id("x")).await.unwrap(), [export("a", "1")]);
     assert_eq!(store.load(&alpha()).await.unwrap(), (1, 1));
@@ -156,7 +156,7 @@ async fn p10_links_of_one_vulnerability_are_bounded() {
     let folder = TempDir::new().unwrap();
     let store = open(folder.path());
     let links = (0..10_003).map(|number| link("CVE-1", &format!("pkg:npm/{number:05}"))).collect();
-    store.accept(scheduler_model::Export { links, ..export("e", "1") }, 9).await.unwrap();
+    store.accept(scheduler_model::Export { links, ..export("e", "1") }, None, 9).await.unwrap();
     assert_eq!(store.keys_of_vuln(&alpha(), "CVE-1").await.unwrap().len(), 10_000);
     assert_eq!(store.prune(at(1)).await.unwrap().links, 3);
     assert_eq!(store.prune(at(1)).await.unwrap().links, 0);

@@ -91,7 +91,8 @@ async fn accept(
         links: read.links,
         window: read.window,
     };
-    let accepted = app.store.accept(export, app.limits.inbox_events).await?;
+    let fingerprint = verified.fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
+    let accepted = app.store.accept(export, Some(fingerprint), app.limits.inbox_events).await?;
     let (http, status, event_id) = match accepted {
         Accepted::New => (StatusCode::ACCEPTED, "accepted", event_id),
         Accepted::Superseded => (StatusCode::ACCEPTED, "superseded", event_id),

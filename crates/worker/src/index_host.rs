@@ -262,6 +262,22 @@ impl IndexHost {
     }
 }
 
+/// A small index of these images and nothing else, to ask them what the whole index cannot answer yet.
+pub(crate) fn index_of(images: Vec<Image>) -> Result<ImpactIndex, IndexError> {
+    let changes: Vec<CatalogChange> = (1..)
+        .zip(images)
+        .map(|(sequence, image)| CatalogChange {
+            sequence,
+            tenant: image.tenant.clone(),
+            digest: image.digest.clone(),
+            image: Some(image),
+        })
+        .collect();
+    let index = ImpactIndex::in_memory(Thresholds::default());
+    apply(&index, &changes)?;
+    Ok(index)
+}
+
 fn apply(index: &ImpactIndex, changes: &[CatalogChange]) -> Result<(), IndexError> {
     let components: Vec<Option<Vec<Component>>> =
         changes.iter().map(|change| change.image.as_ref().map(components)).collect();

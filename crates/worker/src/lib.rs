@@ -6,9 +6,11 @@
 mod admission;
 mod call;
 mod fleet;
+pub mod gauges;
 pub mod housekeeping;
 mod index_host;
 mod planner;
+mod planning;
 pub mod runner;
 mod segment;
 mod services;

@@ -6,9 +6,9 @@ use crate::services::Services;
 use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
-use scheduler_core::ports::{Lease, OutcomeWrite, QueueError, StoreError};
+use scheduler_core::ports::{Claim, Lease, OutcomeWrite, QueueError, StoreError, Written};
 use scheduler_core::settle::{self, Attempts};
-use scheduler_model::{ErrorClass, Run, RunState, Segment};
+use scheduler_model::{ErrorClass, OutcomeResult, Run, RunState, Segment};
 use scheduler_scanner::Breaker;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, error, info_span, warn};
 
-/// A segment that was delivered so often and never finished is given up: its images get outcomes, so that the run ends.
-const DELIVERIES_MAX: u32 = 16;
+/// A segment that was claimed so often in vain is given up: its images get outcomes, so that the run ends. In vain is a claim
+/// that neither wrote anything nor ended in peace: the process died, the task panicked, the lease ran out.
+pub(crate) const FUTILE_CLAIMS_MAX: u32 = 16;
 
 /// How long a segment rests when the store cannot be reached.
 const STORE_RETRY: Duration = Duration::from_secs(1);
@@ -26,8 +27,10 @@ const STORE_RETRY: Duration = Duration::from_secs(1);
 enum End {
     /// Every image has an outcome; or others take care of it.
     Done,
-    /// Images are left; somebody shall go on.
+    /// Images are left; somebody shall go on, after so long. In peace: nothing is wrong with the segment.
     Left(Duration),
+    /// Images are left since something is wrong with the segment.
+    Failed(Duration),
     /// The lease went to somebody else.
     Lost,
 }
@@ -45,7 +48,13 @@ pub(crate) async fn work(
     let (id, fence) = (&lease.segment.id, lease.fence);
     let said = match end {
         End::Done => services.queue.complete(id, fence).await,
-        End::Left(delay) => services.queue.release(id, fence, delay).await,
+        End::Left(delay) => {
+            let now = services.clock.now();
+            // Lost, this word costs one of many tries.
+            let _ = services.store.write_outcomes(id, fence, Vec::new(), now, false).await;
+            services.queue.release(id, fence, delay).await
+        }
+        End::Failed(delay) => services.queue.release(id, fence, delay).await,
         End::Lost => Ok(()),
     };
     if let Err(error) = said {
@@ -62,25 +71,25 @@ async fn carry_out(
     entered: &Entered,
     drain: &CancellationToken,
 ) -> End {
-    let (run, segment) = match services.store.claim(&lease.segment.id, lease.fence).await {
+    let Claim { run, segment, futile } = match services.store.claim(&lease.segment.id, lease.fence).await {
         Ok(Some(claimed)) => claimed,
         Ok(None) => return End::Done,
         Err(StoreError::Fenced { .. }) => return End::Lost,
         Err(error) if error.is_retryable() => {
             warn!(%error, segment = %lease.segment.id, "a segment waits for the store");
-            return End::Left(STORE_RETRY);
+            return End::Failed(STORE_RETRY);
         }
         Err(error) => {
             error!(%error, segment = %lease.segment.id, "a segment cannot be read");
-            return End::Done;
+            return fail_run(services, &lease.segment, "a segment of the run cannot be read").await;
         }
     };
     if run.cancel_requested_at.is_some() {
         fleet.finish_cancel(run.tenant.clone(), run.id.clone());
         return End::Done;
     }
-    if lease.deliveries >= DELIVERIES_MAX {
-        return give_up(services, lease, &run, &segment).await;
+    if futile >= FUTILE_CLAIMS_MAX {
+        return give_up(services, lease, &run, &segment, futile).await;
     }
     if run.state == RunState::Queued
         && let Err(error) = services.store.mark_started(&run.tenant, &run.id, services.clock.now()).await
@@ -92,11 +101,19 @@ async fn carry_out(
     // One token for every reason to stop: the run's cancel, the process's drain, the loss of the lease. As a child it is
     // cancelled in the same moment as the run's, before the cancel is answered.
     let stop = entered.stop.child_token();
-    let watch = watch_reasons(services.clone(), lease, drain, stop.clone());
+    // Goes with this future, also in a panic: a lease that is kept for nobody would never run out.
+    let _watch = Aborted(watch_reasons(services.clone(), lease, drain, stop.clone()));
     let span = info_span!("segment", run = %run.id, segment = %segment.id, images = segment.images.len());
-    let end = ask(services, fleet, breaker, lease, &run, &segment, &stop).instrument(span).await;
-    watch.abort();
-    end
+    ask(services, fleet, breaker, lease, &run, &segment, &stop).instrument(span).await
+}
+
+/// Aborts a task when it goes.
+struct Aborted(tokio::task::JoinHandle<()>);
+
+impl Drop for Aborted {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Stops the segment when there is a reason to, and keeps its lease until then.
@@ -164,7 +181,8 @@ async fn ask(
             continue;
         }
         let rest = u32::try_from(asking.len()).unwrap_or(u32::MAX).max(1);
-        if rest < held && services.queue.shrink(&segment.id, lease.fence, rest).await.is_ok() {
+        // By halves, since whoever takes slots over keeps that number for a whole segment.
+        if rest <= held / 2 && services.queue.shrink(&segment.id, lease.fence, rest).await.is_ok() {
             held = rest;
         }
         let write = write(services, fleet, lease, run, std::mem::take(&mut settled), stop);
@@ -204,7 +222,7 @@ async fn write(
             .await;
         match result {
             Ok(written) => {
-                count(&outcomes);
+                count(services, &outcomes, &written);
                 if written.run.state.is_ended() {
                     services.run_ended();
                 }
@@ -221,17 +239,28 @@ async fn write(
             Err(error) => {
                 error!(%error, run = %run.id, "outcomes cannot be written");
                 stop.cancel();
-                return Some(End::Left(STORE_RETRY));
+                return Some(End::Failed(STORE_RETRY));
             }
         }
     }
 }
 
 /// Counts what was written.
-fn count(outcomes: &[OutcomeWrite]) {
+fn count(services: &Services, outcomes: &[OutcomeWrite], written: &Written) {
+    let verdicts =
+        outcomes.iter().filter(|write| matches!(write.outcome.result, OutcomeResult::Reported { .. })).count();
+    // The first verdict of a run is in the write after which there are no others.
+    if written.inserted == outcomes.len()
+        && verdicts > 0
+        && written.run.stats.completed == verdicts as u64
+        && let Some(caused_at) = written.run.caused_at
+    {
+        let latency = written.run.first_verdict_at.unwrap_or_else(|| services.clock.now()).since(caused_at);
+        metrics::histogram!("scheduler_run_latency_seconds").record(latency.as_secs_f64());
+    }
     for write in outcomes {
         metrics::counter!("scheduler_outcomes_total", "outcome" => write.outcome.result.as_str()).increment(1);
-        if let scheduler_model::OutcomeResult::Reported { delta, .. } = &write.outcome.result
+        if let OutcomeResult::Reported { delta, .. } = &write.outcome.result
             && let Some(worst) = delta.worst()
         {
             metrics::counter!("scheduler_delta_images_total", "severity" => severity_word(worst)).increment(1);
@@ -249,10 +278,11 @@ fn severity_word(severity: scheduler_model::Severity) -> &'static str {
 }
 
 /// A segment that never finishes: its images fail, so that the run ends.
-async fn give_up(services: &Services, lease: &Lease, run: &Run, segment: &Segment) -> End {
-    error!(run = %run.id, segment = %segment.id, deliveries = lease.deliveries, "a segment is given up");
+async fn give_up(services: &Services, lease: &Lease, run: &Run, segment: &Segment, futile: u32) -> End {
+    error!(run = %run.id, segment = %segment.id, futile, "a segment is given up");
+    metrics::counter!("scheduler_dead_letters_total").increment(1);
     let now = services.clock.now();
-    let message = format!("its segment was delivered {} times and never finished", lease.deliveries);
+    let message = format!("its segment was begun {futile} times and came to nothing");
     let attempts = Attempts { count: 0, started_at: now };
     let outcomes = segment
         .images
@@ -260,11 +290,32 @@ async fn give_up(services: &Services, lease: &Lease, run: &Run, segment: &Segmen
         .map(|image| settle::failed(run, image, attempts, ErrorClass::Internal, message.clone(), now))
         .collect();
     match services.store.write_outcomes(&segment.id, lease.fence, outcomes, now, true).await {
-        Ok(_) => End::Done,
+        Ok(_) => {
+            services.run_ended();
+            End::Done
+        }
         Err(StoreError::Fenced { .. }) => End::Lost,
-        Err(error) => {
+        Err(error) if error.is_retryable() => {
             warn!(%error, segment = %segment.id, "a segment that is given up waits for the store");
-            End::Left(STORE_RETRY)
+            End::Failed(STORE_RETRY)
+        }
+        Err(error) => {
+            error!(%error, segment = %segment.id, "a segment cannot even be given up");
+            fail_run(services, segment, "a segment of the run can neither be finished nor given up").await
+        }
+    }
+}
+
+/// Ends the run of a segment that nobody can work on.
+async fn fail_run(services: &Services, segment: &Segment, why: &str) -> End {
+    match services.store.fail_run(&segment.tenant, &segment.run, why, services.clock.now()).await {
+        Ok(()) | Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => {
+            services.run_ended();
+            End::Done
+        }
+        Err(error) => {
+            error!(%error, run = %segment.run, "a run cannot be ended");
+            End::Failed(STORE_RETRY)
         }
     }
 }

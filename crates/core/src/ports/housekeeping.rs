@@ -9,6 +9,8 @@ pub struct Pruned {
     pub batches: usize,
     /// Deliveries that are not remembered any more.
     pub identities: usize,
+    /// Requests that are not remembered any more.
+    pub fingerprints: usize,
     /// Idempotency keys that are not remembered any more.
     pub idempotency_keys: usize,
     /// Links beyond the most that a vulnerability may have.

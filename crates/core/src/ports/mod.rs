@@ -22,8 +22,8 @@ pub use housekeeping::{Housekeeping, Pruned};
 pub use pacing::{Bucket, BucketKey, Pacer};
 pub use queue::{Lease, QueueDepth, QueueError, SegmentQueue};
 pub use runs::{
-    Allowance, BACKLOG_LIMIT, Begun, NewRun, OutcomeWrite, PlanInput, PlannedRun, RUNS_LIMIT, RunFilter, RunStore,
-    Spill, Written,
+    Allowance, BACKLOG_LIMIT, Begun, Claim, NewRun, OutcomeWrite, PlanInput, PlannedRun, RUNS_LIMIT, RunFilter,
+    RunStore, Spill, Written,
 };
 pub use scanner::{ImageScan, ReportRequest, ScanProgress, ScanState, Scanner, ScannerError};
 pub use schedules::{ScheduleFilter, ScheduleStore};

@@ -25,6 +25,9 @@ pub struct PlanInput {
     pub max_jobs: u32,
     /// Whether the run takes what earlier runs of its schedule left, and leaves what is over.
     pub spills: bool,
+    /// The run that took the urgent keys of the same batches while the index was cold; this one takes the rest.
+    #[serde(default)]
+    pub rest_of: Option<RunId>,
     /// Limits as the schedule or the caller gave them.
     pub limits: RunLimits,
 }
@@ -108,6 +111,17 @@ pub struct OutcomeWrite {
     pub report: Option<ReportRecord>,
 }
 
+/// A segment that was taken over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Its run.
+    pub run: Run,
+    /// The segment, with the images that have no outcome yet.
+    pub segment: Segment,
+    /// How many claims before this one came to nothing, since the last write.
+    pub futile: u32,
+}
+
 /// What writing outcomes did.
 #[derive(Debug, Clone)]
 pub struct Written {
@@ -180,13 +194,14 @@ pub trait RunStore: Send + Sync {
     async fn open_segments(&self) -> StoreResult<Vec<Segment>>;
 
     /// Takes the segment over under a fencing token: from here on, writes with a lower token are refused. Gives the images
-    /// that have no outcome yet, and the run. `Fenced` when a higher token was there; `None` when nothing is left.
-    async fn claim(&self, segment: &SegmentId, fence: u64) -> StoreResult<Option<(Run, Segment)>>;
+    /// that have no outcome yet, and the run. `Fenced` when a higher token was there; `None` when nothing is left. Claims
+    /// are counted durably until something is written under one, so that a segment which ends its process is noticed.
+    async fn claim(&self, segment: &SegmentId, fence: u64) -> StoreResult<Option<Claim>>;
 
     /// Writes outcomes of a segment, each with its event and baseline, and counts them in the run, in one durable write.
     /// An image that has an outcome keeps it. When the last image of the run has one, the run ends: `cancelled` if that was
     /// asked for, else `completed`. `Fenced` when the token is not the highest. With `announce` the run's progress goes
-    /// into the outbox too; a change of state always does.
+    /// into the outbox too; a change of state always does. Writing nothing says that the claim ended in peace.
     async fn write_outcomes(
         &self,
         segment: &SegmentId,

@@ -121,7 +121,7 @@ pub(super) fn commit_plan(tx: &mut Tx<'_>, plan: PlannedRun) -> StoreResult<()> 
     }
     for segment in &segments {
         let (key, place) = (segment_key(&segment.id), place_key(segment));
-        let state = SegmentState { fence: 0, remaining: segment.images.len() as u64 };
+        let state = SegmentState { remaining: segment.images.len() as u64, ..SegmentState::default() };
         tx.put_doc(Cf::Segments, key.clone(), segment)?;
         tx.put_doc(Cf::SegmentStates, key.clone(), &state)?;
         tx.put(Cf::RunSegments, place.clone(), key.clone());

@@ -20,8 +20,8 @@ use crate::{EmbeddedStore, conflict, not_found};
 use async_trait::async_trait;
 use scheduler_core::cursor::Cursor;
 use scheduler_core::ports::{
-    Allowance, Begun, NewRun, OutcomeWrite, Page, PlanInput, PlannedRun, RunFilter, RunStore, Spill, StoreResult,
-    Written,
+    Allowance, Begun, Claim, NewRun, OutcomeWrite, Page, PlanInput, PlannedRun, RunFilter, RunStore, Spill,
+    StoreResult, Written,
 };
 use scheduler_model::{
     ImageDigest, OutboundEvent, Outcome, ReportRecord, Run, RunId, RunState, ScheduleId, Segment, SegmentId,
@@ -43,6 +43,9 @@ struct SegmentState {
     fence: u64,
     /// Images without an outcome.
     remaining: u64,
+    /// Claims since the last write.
+    #[serde(default)]
+    claims: u32,
 }
 
 pub(crate) fn run_key(id: &RunId) -> Vec<u8> {
@@ -188,7 +191,7 @@ impl RunStore for EmbeddedStore {
         self.read(|view| lists::open_segments(view)).await
     }
 
-    async fn claim(&self, segment: &SegmentId, fence: u64) -> StoreResult<Option<(Run, Segment)>> {
+    async fn claim(&self, segment: &SegmentId, fence: u64) -> StoreResult<Option<Claim>> {
         let segment = segment.clone();
         self.submit(move |tx| outcomes::claim(tx, &segment, fence)).await
     }

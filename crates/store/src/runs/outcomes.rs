@@ -6,7 +6,7 @@ use crate::family::Cf;
 use crate::key::Key;
 use crate::not_found;
 use crate::read::{Read, ReadExt};
-use scheduler_core::ports::{OutcomeWrite, StoreError, StoreResult, Written};
+use scheduler_core::ports::{Claim, OutcomeWrite, StoreError, StoreResult, Written};
 use scheduler_model::{
     ImageDigest, OutboundBody, Outcome, OutcomeResult, Run, RunId, RunState, Segment, SegmentId, TenantId, Timestamp,
 };
@@ -29,16 +29,21 @@ fn fenced(tx: &Tx<'_>, segment: &SegmentId, fence: u64) -> StoreResult<SegmentSt
     Ok(SegmentState { fence, ..state })
 }
 
-pub(super) fn claim(tx: &mut Tx<'_>, id: &SegmentId, fence: u64) -> StoreResult<Option<(Run, Segment)>> {
+pub(super) fn claim(tx: &mut Tx<'_>, id: &SegmentId, fence: u64) -> StoreResult<Option<Claim>> {
     let Some(mut segment) = tx.doc::<Segment>(Cf::Segments, &segment_key(id))? else { return Ok(None) };
-    let state = fenced(tx, id, fence)?;
+    let before: SegmentState = tx.doc(Cf::SegmentStates, &segment_key(id))?.unwrap_or_default();
+    let mut state = fenced(tx, id, fence)?;
+    // The owner that claims again is still in its first claim.
+    if fence > before.fence {
+        state.claims = state.claims.saturating_add(1);
+    }
     tx.put_doc(Cf::SegmentStates, segment_key(id), &state)?;
     if state.remaining == 0 {
         return Ok(None);
     }
     segment.images = open_images(tx, &segment)?;
     let run = existing(tx, &segment.tenant, &segment.run)?;
-    Ok(Some((run, segment)))
+    Ok(Some(Claim { run, segment, futile: state.claims.saturating_sub(1) }))
 }
 
 /// The segment's images that have no outcome.
@@ -100,6 +105,7 @@ pub(super) fn write(
         }
     }
     state.remaining = state.remaining.saturating_sub(inserted as u64);
+    state.claims = 0;
     if state.remaining == 0 {
         tx.delete(Cf::OpenSegments, place_key(&segment));
     }

@@ -130,6 +130,7 @@ pub fn run(tenant: &TenantId, name: &str) -> Run {
         notify: NotifyRule::default(),
         policy_revision: None,
         pace: Pace { rate_per_second: 50, parallelism: 8 },
+        caused_at: None,
         created_at: at(0),
         started_at: None,
         first_verdict_at: None,
@@ -155,6 +156,7 @@ pub fn plan_input() -> PlanInput {
         only_if: OnlyIf::default(),
         max_jobs: 1000,
         spills: true,
+        rest_of: None,
         limits: RunLimits::default(),
     }
 }

@@ -19,7 +19,8 @@ macro_rules! event_store_contract {
             keys_and_sources_have_export_ids_of_their_own,
             other_content_takes_the_place_of_an_unbatched_export,
             other_content_for_a_batched_export_waits_anew,
-            a_replay_of_superseded_content_is_a_duplicate,
+            a_replayed_request_is_a_duplicate_whatever_came_since,
+            a_refused_request_is_not_remembered,
             p10_a_full_inbox_takes_duplicates_and_replacements_only,
             p10_what_was_distributed_makes_room,
             p03_a_batch_takes_its_members_out_of_the_queue_once,
@@ -37,7 +38,7 @@ macro_rules! event_store_contract {
 const LIMIT: u64 = 100;
 
 async fn accept(store: &impl EventStore, export: &Export) -> Accepted {
-    store.accept(export.clone(), LIMIT).await.unwrap()
+    store.accept(export.clone(), None, LIMIT).await.unwrap()
 }
 
 async fn unbatched(store: &impl EventStore) -> Vec<String> {
@@ -54,11 +55,11 @@ pub async fn exports_wait_in_the_order_of_arrival_by_source(store: &impl EventSt
         assert_eq!(accept(store, export).await, Accepted::New);
     }
     assert_eq!(unbatched(store).await, ["b-1", "a-1", "c-1"]);
-    assert_eq!(store.unbatched(Source::Vexer).await.unwrap(), [other]);
+    assert_eq!(store.unbatched(Source::Vexer).await.unwrap(), [other.head()]);
 }
 
 pub async fn p03_of_simultaneous_equal_deliveries_one_is_new(store: &impl EventStore) {
-    let deliver = |event: &str| store.accept(Export { event_id: id(event), ..export("e", "1") }, LIMIT);
+    let deliver = |event: &str| store.accept(Export { event_id: id(event), ..export("e", "1") }, None, LIMIT);
     let (a, b, c) = tokio::join!(deliver("x"), deliver("y"), deliver("z"));
     let answers = [a, b, c].map(Result::unwrap);
     assert_eq!(answers.iter().filter(|answer| **answer == Accepted::New).count(), 1);
@@ -115,32 +116,62 @@ pub async fn other_content_for_a_batched_export_waits_anew(store: &impl EventSto
     assert_eq!(store.batch_exports(&id("x")).await.unwrap(), [first], "a closed batch keeps its members");
 }
 
-pub async fn a_replay_of_superseded_content_is_a_duplicate(store: &impl EventStore) {
-    accept(store, &export("a", "1")).await;
-    accept(store, &export("a", "2")).await;
-    assert_eq!(accept(store, &export("a", "1")).await, Accepted::Duplicate(id("a-1")));
-    assert_eq!(unbatched(store).await, ["a-2"]);
+pub async fn a_replayed_request_is_a_duplicate_whatever_came_since(store: &impl EventStore) {
+    let send = async |event: &str, content: &str, fingerprint: &str| {
+        let export = Export { event_id: id(event), ..export("a", content) };
+        store.accept(export, Some(fingerprint.to_owned()), LIMIT).await.unwrap()
+    };
+    assert_eq!(send("e1", "1", "first").await, Accepted::New);
+    assert_eq!(send("e2", "2", "second").await, Accepted::Superseded);
+    for fingerprint in ["first", "second"] {
+        for content in ["1", "2"] {
+            let known = if fingerprint == "first" { "e1" } else { "e2" };
+            assert_eq!(
+                send("e3", content, fingerprint).await,
+                Accepted::Duplicate(id(known)),
+                "{fingerprint} {content}"
+            );
+        }
+    }
+    assert_eq!(send("e4", "2", "signed anew").await, Accepted::Duplicate(id("e2")), "the last content is known");
+    assert_eq!(unbatched(store).await, ["e2"]);
+    assert_eq!(send("e5", "1", "on purpose").await, Accepted::Superseded, "the sender goes back to its first content");
+    assert_eq!(send("e6", "2", "signed anew").await, Accepted::Duplicate(id("e2")));
+    assert_eq!(unbatched(store).await, ["e5"]);
+    let other = Export { source: Source::Vexer, event_id: id("e7"), ..export("a", "1") };
+    assert_eq!(store.accept(other, Some("first".to_owned()), LIMIT).await.unwrap(), Accepted::New, "of another source");
+}
+
+pub async fn a_refused_request_is_not_remembered(store: &impl EventStore) {
+    store.accept(export("a", "1"), None, 1).await.unwrap();
+    let send = async |limit| store.accept(export("b", "1"), Some("f".to_owned()), limit).await;
+    assert!(matches!(send(1).await, Err(StoreError::Full { .. })));
+    assert_eq!(send(2).await.unwrap(), Accepted::New);
 }
 
 pub async fn p10_a_full_inbox_takes_duplicates_and_replacements_only(store: &impl EventStore) {
-    store.accept(export("a", "1"), 2).await.unwrap();
-    store.accept(export("b", "1"), 2).await.unwrap();
-    let refused = store.accept(export("c", "1"), 2).await;
+    store.accept(export("a", "1"), None, 2).await.unwrap();
+    store.accept(export("b", "1"), None, 2).await.unwrap();
+    let refused = store.accept(export("c", "1"), None, 2).await;
     assert!(matches!(refused, Err(StoreError::Full { limit: 2, .. })));
-    assert_eq!(store.accept(export("a", "1"), 2).await.unwrap(), Accepted::Duplicate(id("a-1")));
-    assert_eq!(store.accept(export("a", "2"), 2).await.unwrap(), Accepted::Superseded);
-    assert_eq!(store.accept(export("c", "1"), 3).await.unwrap(), Accepted::New, "a refused one is not remembered");
+    assert_eq!(store.accept(export("a", "1"), None, 2).await.unwrap(), Accepted::Duplicate(id("a-1")));
+    assert_eq!(store.accept(export("a", "2"), None, 2).await.unwrap(), Accepted::Superseded);
+    assert_eq!(
+        store.accept(export("c", "1"), None, 3).await.unwrap(),
+        Accepted::New,
+        "a refused one is not remembered"
+    );
 }
 
 pub async fn p10_what_was_distributed_makes_room(store: &impl EventStore) {
     let first = export("a", "1");
-    store.accept(first.clone(), 1).await.unwrap();
+    store.accept(first.clone(), None, 1).await.unwrap();
     store.close_batch(batch("x", &[&first])).await.unwrap();
-    assert!(store.accept(export("b", "1"), 1).await.is_err(), "closed is not planned");
+    assert!(store.accept(export("b", "1"), None, 1).await.is_err(), "closed is not planned");
     store.distribute(&id("x"), Vec::new()).await.unwrap();
     store.distribute(&id("x"), Vec::new()).await.unwrap();
-    assert_eq!(store.accept(export("b", "1"), 1).await.unwrap(), Accepted::New);
-    assert!(store.accept(export("c", "1"), 1).await.is_err());
+    assert_eq!(store.accept(export("b", "1"), None, 1).await.unwrap(), Accepted::New);
+    assert!(store.accept(export("c", "1"), None, 1).await.is_err());
 }
 
 pub async fn p03_a_batch_takes_its_members_out_of_the_queue_once(store: &impl EventStore) {
@@ -154,8 +185,10 @@ pub async fn p03_a_batch_takes_its_members_out_of_the_queue_once(store: &impl Ev
         assert_eq!(unbatched(store).await, ["b-1"]);
         assert_eq!(store.unplanned_batches().await.unwrap(), std::slice::from_ref(&closed));
     }
+    assert_eq!(store.batch_heads(&closed.id).await.unwrap(), [a.head(), c.head()]);
     assert_eq!(store.batch_exports(&closed.id).await.unwrap(), [a, c]);
     let unknown: BatchId = id("unknown");
+    assert!(matches!(store.batch_heads(&unknown).await, Err(StoreError::NotFound { .. })));
     assert!(matches!(store.batch_exports(&unknown).await, Err(StoreError::NotFound { .. })));
 }
 

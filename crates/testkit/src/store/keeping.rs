@@ -25,7 +25,7 @@ macro_rules! housekeeping_contract {
 pub async fn exports_are_kept_as_long_as_somebody_needs_them(store: &(impl Housekeeping + EventStore + RunStore)) {
     let export = export("e", "1");
     let waits = Subscription { tenant: alpha(), schedule: id("s"), batch: id("b") };
-    store.accept(export.clone(), 9).await.unwrap();
+    store.accept(export.clone(), None, 9).await.unwrap();
     let prune = async || store.prune(at(1)).await.unwrap();
     assert_eq!(prune().await, Pruned::default(), "it is not in a batch");
     store.close_batch(batch("b", &[&export])).await.unwrap();
@@ -46,7 +46,7 @@ pub async fn exports_are_kept_as_long_as_somebody_needs_them(store: &(impl House
 pub async fn identities_and_idempotency_keys_are_forgotten_in_time(
     store: &(impl Housekeeping + EventStore + RunStore),
 ) {
-    store.accept(export("e", "1"), 9).await.unwrap();
+    store.accept(export("e", "1"), None, 9).await.unwrap();
     let idempotency = Some(("key".to_owned(), "hash".to_owned()));
     store.begin_run(NewRun { idempotency, ..new_run(&run(&alpha(), "r")) }).await.unwrap();
     let hours = |hours: u64| at(0).plus(Duration::from_secs(hours * 3600));

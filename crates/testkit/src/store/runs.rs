@@ -32,6 +32,7 @@ macro_rules! run_store_contract {
             what_is_left_over_is_replaced_by_the_next_plan,
             p06_a_lower_token_neither_claims_nor_writes,
             p04_a_claim_gives_what_has_no_outcome,
+            claims_that_came_to_nothing_are_counted_until_something_is_written,
             p04_outcome_is_unique_under_redelivery,
             p04_an_image_of_another_segment_is_refused_with_all,
             p05_outcome_event_and_baseline_are_one_write,

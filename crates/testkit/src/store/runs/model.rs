@@ -89,7 +89,7 @@ async fn apply(store: &impl RunStore, made: &Run, model: &mut Model, step: &Step
             model.fences[index] = fence;
             let open = SEGMENTS[index].iter().filter(|number| !model.given.contains_key(number));
             let open: Vec<_> = open.map(|&number| digest(number)).collect();
-            let claimed = answer.unwrap().map(|(_, segment)| segment.images).unwrap_or_default();
+            let claimed = answer.unwrap().map(|claim| claim.segment.images).unwrap_or_default();
             assert_eq!(claimed.into_iter().map(|image| image.digest).collect::<Vec<_>>(), open);
         }
         Step::Write { segment, fence, outcomes, announce } => {

@@ -2,7 +2,8 @@
 
 use super::*;
 use scheduler_core::ports::{
-    Allowance, BACKLOG_LIMIT, EventStore, NewRun, PlanInput, RUNS_LIMIT, Spill, StoreError, StoreResult, Subscription,
+    Allowance, BACKLOG_LIMIT, Claim, EventStore, NewRun, PlanInput, RUNS_LIMIT, Spill, StoreError, StoreResult,
+    Subscription,
 };
 use scheduler_model::{Run, RunState, TenantId};
 use std::time::Duration;
@@ -66,7 +67,7 @@ pub async fn p10_of_simultaneous_begins_no_more_than_allowed_are_new(store: &imp
 
 pub async fn p03_a_run_takes_its_batches_out_of_the_waiting_list_once<S: RunStore + EventStore>(store: &S) {
     let export = export("e", "1");
-    store.accept(export.clone(), 9).await.unwrap();
+    store.accept(export.clone(), None, 9).await.unwrap();
     store.close_batch(batch("b", &[&export])).await.unwrap();
     let waits = |schedule: &str| Subscription { tenant: alpha(), schedule: id(schedule), batch: id("b") };
     store.distribute(&id("b"), vec![waits("s"), waits("t")]).await.unwrap();
@@ -181,7 +182,7 @@ pub async fn p04_a_claim_gives_what_has_no_outcome(store: &impl RunStore) {
     let made = planned(store, &run(&alpha(), "r"), &[&[3, 1, 2], &[4]]).await;
     let segment = segment_id(&made.id, 0);
     store.write_outcomes(&segment, 1, vec![outcome(&made, 1, reported(0))], at(4), false).await.unwrap();
-    let (claimed, rest) = store.claim(&segment, 2).await.unwrap().unwrap();
+    let Claim { run: claimed, segment: rest, .. } = store.claim(&segment, 2).await.unwrap().unwrap();
     assert_eq!(claimed, get(store, &made).await);
     assert_eq!(rest.images.iter().map(|image| image.digest.clone()).collect::<Vec<_>>(), [digest(3), digest(2)]);
     let others = vec![outcome(&made, 2, reported(0)), outcome(&made, 3, reported(0))];
@@ -190,6 +191,23 @@ pub async fn p04_a_claim_gives_what_has_no_outcome(store: &impl RunStore) {
     assert_eq!(store.claim(&id("unknown"), 3).await.unwrap(), None);
     let open: Vec<_> = store.open_segments().await.unwrap().into_iter().map(|segment| segment.id).collect();
     assert_eq!(open, [segment_id(&made.id, 1)]);
+}
+
+pub async fn claims_that_came_to_nothing_are_counted_until_something_is_written(store: &impl RunStore) {
+    let made = planned(store, &run(&alpha(), "r"), &[&[1, 2], &[3]]).await;
+    let segment = segment_id(&made.id, 0);
+    let futile = async |fence| store.claim(&segment, fence).await.unwrap().unwrap().futile;
+    assert_eq!(futile(1).await, 0);
+    assert_eq!(futile(1).await, 0, "the same claim");
+    assert_eq!(futile(2).await, 1);
+    assert_eq!(futile(5).await, 2);
+    assert!(store.claim(&segment, 4).await.is_err());
+    assert_eq!(store.claim(&segment_id(&made.id, 1), 9).await.unwrap().unwrap().futile, 0, "of one segment");
+    store.write_outcomes(&segment, 5, Vec::new(), at(4), false).await.unwrap();
+    assert_eq!(futile(6).await, 0, "the last claim ended in peace");
+    assert_eq!(futile(7).await, 1);
+    store.write_outcomes(&segment, 7, vec![outcome(&made, 1, reported(0))], at(4), false).await.unwrap();
+    assert_eq!(futile(8).await, 0);
 }
 
 pub async fn p04_outcome_is_unique_under_redelivery(store: &impl RunStore) {
