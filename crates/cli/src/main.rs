@@ -4,6 +4,8 @@ mod config;
 mod demo;
 mod serve;
 mod system;
+#[cfg(test)]
+mod tls_tests;
 mod wire;
 
 use clap::{Parser, Subcommand};

@@ -19,6 +19,7 @@ mod schedules;
 mod state;
 mod stream;
 mod system;
+pub mod tls;
 mod view;
 
 pub use state::{App, WebLimits};

@@ -3,6 +3,7 @@
 pub mod load;
 pub mod raw;
 mod secrets;
+mod tls;
 mod validate;
 
 pub use validate::{Config, IndexStorage, LogFormat};
