@@ -1,6 +1,6 @@
 use crate::{KEYS_PER_SOURCE_MAX, SECRET_LEN_MIN, SIGNATURES_MAX, TOLERANCE_SECONDS_MAX};
 use ed25519_dalek::pkcs8;
-use scheduler_model::{Source, WebhookKeyId};
+use scheduler_model::{IdError, Source, WebhookKeyId};
 
 /// Why a delivery is not accepted; each is a 401. The texts name neither keys nor signatures, as they may be logged.
 ///
@@ -36,6 +36,32 @@ pub enum SignatureError {
     TooMany,
 }
 
+/// Why a text or a certificate gives no subject.
+#[derive(Debug, thiserror::Error)]
+pub enum SubjectError {
+    /// No text at all.
+    #[error("the subject is empty")]
+    Empty,
+    /// A part without `=`.
+    #[error("`{0}` in the subject has no `=`")]
+    NoValue(String),
+    /// An attribute type that is neither known by name nor dotted numbers.
+    #[error("`{0}` is no attribute type of a subject; write it as dotted numbers, such as 2.5.4.97")]
+    UnknownType(String),
+    /// A character that has to be escaped in a value.
+    #[error("`{}` in the subject needs a backslash before it", .0.escape_default())]
+    Unescaped(char),
+    /// A backslash before neither a special character nor two hexadecimal digits.
+    #[error("a backslash in the subject stands before neither a special character nor two hexadecimal digits")]
+    Escape,
+    /// Bytes that are no value.
+    #[error("bytes in the subject make no value")]
+    Hex,
+    /// No X.509 certificate.
+    #[error("the certificate cannot be read")]
+    Certificate(#[source] x509_cert::der::Error),
+}
+
 /// Why a webhook key, or a set of them, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
@@ -69,6 +95,15 @@ pub enum KeyError {
     /// Not a private Ed25519 key.
     #[error("the webhook private key is not an ed25519 key in pkcs#8 pem")]
     PrivateKey(#[source] pkcs8::Error),
+    /// A client's subject that cannot be read.
+    #[error(transparent)]
+    Subject(SubjectError),
+    /// A client's subject that is too long to be an id.
+    #[error("the subject cannot serve as an id")]
+    SubjectId(#[source] IdError),
+    /// Two clients that the same certificate stands for.
+    #[error("two webhook clients of {source} have the subject `{id}`", source = .0.as_str(), id = .1)]
+    SubjectTaken(Source, WebhookKeyId),
     /// A key that speaks for nobody.
     #[error("the webhook key's list of tenants is empty, `*` stands for all")]
     NoTenants,

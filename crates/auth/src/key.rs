@@ -127,7 +127,7 @@ pub(crate) fn key_id(id: WebhookKeyId) -> Result<WebhookKeyId, KeyError> {
 }
 
 /// The scope, unless no tenant is in it: such a key would accept events that reach nobody.
-fn somebody(tenants: TenantScope) -> Result<TenantScope, KeyError> {
+pub(crate) fn somebody(tenants: TenantScope) -> Result<TenantScope, KeyError> {
     match &tenants {
         TenantScope::Only(list) if list.is_empty() => Err(KeyError::NoTenants),
         TenantScope::Only(_) | TenantScope::All => Ok(tenants),

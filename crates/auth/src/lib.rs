@@ -1,4 +1,4 @@
-//! Who may deliver webhooks: signatures over the bytes as they came, in two forms.
+//! Who may deliver webhooks: signatures over the bytes as they came, in two forms, or the subject of a client certificate.
 //!
 //! The crate is pure: keys come as text, headers as plain strings, the time as an argument. It knows no HTTP library, no
 //! clock, no store, and never the meaning of a body.
@@ -10,6 +10,8 @@
 //! - SIG-5: of several good signatures the first *configured* key answers, and one in the scheduler's own form before one
 //!   of Standard Webhooks, so that the order of headers, which proxies may change, does not change who the sender is.
 //! - SIG-6: no secret and no signature appears in a `Debug` or `Display` text or in an error.
+//! - SIG-7: a client is found by the whole subject of a certificate, never by a part of it. Whether the certificate is good
+//!   was decided where the connection was made.
 //!
 //! ```
 //! use scheduler_auth::{SignatureHeaders, SigningKey, Verifier, WebhookKey, generate_hmac_secret};
@@ -39,17 +41,20 @@
 //! purpose signs it anew and has another fingerprint. It may be forgotten once [`Verified::signed_at_unix_seconds`] has
 //! left the tolerance. A sender who signs one body at two different seconds, or in both forms, makes two fingerprints.
 
+mod client;
 mod error;
 mod header;
 mod key;
 mod secret;
 mod sign;
+mod subject;
 mod verify;
 
 #[cfg(test)]
 mod vectors;
 
-pub use error::{KeyError, SignatureError};
+pub use client::WebhookClient;
+pub use error::{KeyError, SignatureError, SubjectError};
 pub use header::{
     SCHEDULER_SIGNATURE_HEADER, SIGNATURES_MAX, SignatureHeaders, WEBHOOK_ID_HEADER, WEBHOOK_SIGNATURE_HEADER,
     WEBHOOK_TIMESTAMP_HEADER,
@@ -57,4 +62,5 @@ pub use header::{
 pub use key::{Algorithm, SECRET_LEN_MIN, WebhookKey};
 pub use secret::Secret;
 pub use sign::{Ed25519Pair, SigningKey, generate_ed25519_pair, generate_hmac_secret};
+pub use subject::Subject;
 pub use verify::{BODY_PASSES_MAX, KEYS_PER_SOURCE_MAX, TOLERANCE_SECONDS_MAX, Verified, Verifier};

@@ -1,6 +1,6 @@
 use crate::header::{self, SchedulerSignature, SignedAt, StandardDelivery, StandardSignature, standard_signature};
 use crate::key::{Check, ed25519_fits, same_tag, tag};
-use crate::{KeyError, SIGNATURES_MAX, SignatureError, SignatureHeaders, WebhookKey};
+use crate::{KeyError, SIGNATURES_MAX, SignatureError, SignatureHeaders, Subject, WebhookClient, WebhookKey};
 use scheduler_model::{Source, TenantScope, WebhookKeyId};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -20,6 +20,7 @@ pub const TOLERANCE_SECONDS_MAX: u64 = 3600;
 pub struct Verifier {
     /// In the configured order.
     keys: Vec<WebhookKey>,
+    clients: Vec<WebhookClient>,
     tolerance_seconds: u64,
 }
 
@@ -56,7 +57,35 @@ impl Verifier {
                 return Err(KeyError::TooManyKeys(source));
             }
         }
-        Ok(Self { keys, tolerance_seconds })
+        Ok(Self { keys, clients: vec![], tolerance_seconds })
+    }
+
+    /// The same, and clients that are known by their certificates.
+    ///
+    /// # Errors
+    /// [`KeyError`] for two clients of one source and subject, more than [`KEYS_PER_SOURCE_MAX`] of a source, or a client
+    /// whose subject is the id of a key, since exports are known by either.
+    pub fn with_clients(self, clients: Vec<WebhookClient>) -> Result<Self, KeyError> {
+        let mut known = BTreeSet::new();
+        for client in &clients {
+            if self.keys.iter().any(|key| key.id() == client.id()) {
+                return Err(KeyError::IdTaken(client.id().clone()));
+            }
+            if !known.insert((client.source(), client.id())) {
+                return Err(KeyError::SubjectTaken(client.source(), client.id().clone()));
+            }
+        }
+        for source in Source::ALL {
+            if clients.iter().filter(|client| client.source() == source).count() > KEYS_PER_SOURCE_MAX {
+                return Err(KeyError::TooManyKeys(source));
+            }
+        }
+        Ok(Self { clients, ..self })
+    }
+
+    /// The client of the source whose certificate has this subject. The caller has verified the certificate.
+    pub fn client(&self, source: Source, subject: &Subject) -> Option<&WebhookClient> {
+        self.clients.iter().find(|client| client.source() == source && client.subject() == subject)
     }
 
     /// Whether a key of the source signed these bytes, within the tolerance around `now_unix_seconds` (both ends

@@ -11,6 +11,8 @@ mod keys;
 mod reference;
 mod serve;
 mod system;
+#[cfg(test)]
+mod tls_tests;
 mod wire;
 
 use clap::{CommandFactory, Parser, Subcommand};

@@ -4,16 +4,20 @@ use crate::config::Config;
 use crate::wire::{Wired, wire};
 use anyhow::{Context, anyhow};
 use metrics_exporter_prometheus::PrometheusBuilder;
+use scheduler_web::tls::{Certificates, HandshakeLimits, PeerCertificate, TlsListener};
 use scheduler_worker::{Planner, Ticker, gauges, housekeeping, runner};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 /// How long open connections are waited for once everything else has ended.
 const CONNECTIONS_GRACE: Duration = Duration::from_secs(2);
+
+/// How often certificate files are looked at for changes.
+const CERTIFICATES_EVERY: Duration = Duration::from_secs(60);
 
 /// What a started service needs to be stopped.
 pub struct Running {
@@ -35,8 +39,9 @@ impl Running {
 pub async fn serve(config: Config) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
     let running = start(config).await?;
-    eprintln!("listening on http://{}", running.address);
+    eprintln!("listening on {scheme}://{}", running.address);
     tokio::select! {
         _ = terminate.recv() => info!("SIGTERM: draining"),
         _ = interrupt.recv() => info!("SIGINT: draining"),
@@ -51,6 +56,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     // The port first: a second instance must not touch the data before it knows that it is the second.
     let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
     let address = listener.local_addr()?;
+    let certificates = config.tls.clone().map(Certificates::load).transpose()?;
     let recorder = PrometheusBuilder::new()
         .set_buckets_for_metric(
             metrics_exporter_prometheus::Matcher::Full("scheduler_impact_resolve_seconds".into()),
@@ -75,7 +81,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         metrics_alone(address, render, drain.clone()).await?;
     }
     let wired = wire(config, metrics, streams.clone()).await?;
-    let done = tokio::spawn(run(wired, listener, drain.clone(), streams, grace));
+    let done = tokio::spawn(run(wired, listener, certificates, drain.clone(), streams, grace));
     Ok(Running { address, drain, done })
 }
 
@@ -97,9 +103,37 @@ async fn metrics_alone(
     Ok(())
 }
 
+/// Reads the certificates again once a minute and at SIGHUP, and uses what has changed.
+async fn keep_current(mut certificates: Certificates, stop: CancellationToken) {
+    let mut hangup = match signal(SignalKind::hangup()) {
+        Ok(hangup) => hangup,
+        Err(error) => return warn!(%error, "certificates are not read again until the next start"),
+    };
+    let mut look = tokio::time::interval(CERTIFICATES_EVERY);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = look.tick() => {}
+            _ = hangup.recv() => info!("SIGHUP: reading the certificates again"),
+        }
+        let looking = tokio::task::spawn_blocking(move || {
+            let result = certificates.reload();
+            (certificates, result)
+        });
+        let Ok((back, result)) = looking.await else { return };
+        certificates = back;
+        match result {
+            Ok(false) => {}
+            Ok(true) => info!("new connections get the new certificates"),
+            Err(error) => error!(%error, "the new certificates cannot be used; the old ones stay"),
+        }
+    }
+}
+
 async fn run(
     wired: Wired,
     listener: TcpListener,
+    certificates: Option<Certificates>,
     drain: CancellationToken,
     streams: CancellationToken,
     grace: Duration,
@@ -115,9 +149,16 @@ async fn run(
     let mut work = tokio::spawn(runner::run(services.clone(), fleet, drain.clone()));
     let web_stop = CancellationToken::new();
     let shutdown = web_stop.clone().cancelled_owned();
-    let mut web = tokio::spawn(async move {
-        axum::serve(listener, scheduler_web::router(app)).with_graceful_shutdown(shutdown).await
-    });
+    let router = scheduler_web::router(app);
+    let mut web = match certificates {
+        None => tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(shutdown).into_future()),
+        Some(certificates) => {
+            let listener = TlsListener::new(listener, &certificates, HandshakeLimits::default())?;
+            tokio::spawn(keep_current(certificates, stop.clone()));
+            let service = router.into_make_service_with_connect_info::<PeerCertificate>();
+            tokio::spawn(axum::serve(listener, service).with_graceful_shutdown(shutdown).into_future())
+        }
+    };
 
     tokio::select! {
         () = drain.cancelled() => {}

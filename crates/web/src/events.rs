@@ -4,6 +4,7 @@ use crate::body::{collect, unpack};
 use crate::export::{self, SkippedKey};
 use crate::problem::Problem;
 use crate::state::App;
+use crate::tls::PeerCertificate;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -11,12 +12,12 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use scheduler_auth::{
-    SCHEDULER_SIGNATURE_HEADER, SignatureHeaders, Verified, WEBHOOK_ID_HEADER, WEBHOOK_SIGNATURE_HEADER,
-    WEBHOOK_TIMESTAMP_HEADER,
+    SCHEDULER_SIGNATURE_HEADER, SignatureError, SignatureHeaders, Verified, WEBHOOK_ID_HEADER,
+    WEBHOOK_SIGNATURE_HEADER, WEBHOOK_TIMESTAMP_HEADER,
 };
 use scheduler_core::ports::Accepted;
 use scheduler_model::ids::{content_id, sha256_hex};
-use scheduler_model::{EventId, Export, ExportId, Source};
+use scheduler_model::{EventId, Export, ExportId, Source, TenantScope, WebhookKeyId};
 use serde::Serialize;
 use std::sync::Arc;
 use tracing::info;
@@ -32,17 +33,33 @@ struct Answer {
 }
 
 /// `POST /events/feedser-export`
-pub async fn feedser(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
-    deliver(app, Source::Feedser, headers, body).await
+pub async fn feedser(
+    State(app): State<Arc<App>>,
+    peer: PeerCertificate,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    deliver(app, Source::Feedser, &peer, headers, body).await
 }
 
 /// `POST /events/vexer-export`
-pub async fn vexer(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
-    deliver(app, Source::Vexer, headers, body).await
+pub async fn vexer(
+    State(app): State<Arc<App>>,
+    peer: PeerCertificate,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    deliver(app, Source::Vexer, &peer, headers, body).await
 }
 
-async fn deliver(app: Arc<App>, source: Source, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
-    let result = accept(&app, source, &headers, body).await;
+async fn deliver(
+    app: Arc<App>,
+    source: Source,
+    peer: &PeerCertificate,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let result = accept(&app, source, peer, &headers, body).await;
     let word = match &result {
         Ok((_, answer)) => answer.status,
         Err(problem) if problem.status() == StatusCode::UNAUTHORIZED => "unauthorized",
@@ -61,6 +78,7 @@ async fn deliver(app: Arc<App>, source: Source, headers: HeaderMap, body: Body) 
 async fn accept(
     app: &Arc<App>,
     source: Source,
+    peer: &PeerCertificate,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Answer), Problem> {
@@ -68,7 +86,7 @@ async fn accept(
         return Err(Problem::not_found(format!("webhook of {}", source.as_str())));
     }
     let wire = collect(headers, body, app.limits.body_bytes).await?;
-    let verified = verify(app, source, headers, &wire).await?;
+    let sender = authenticate(app, source, peer, headers, &wire).await?;
     let content = unpack(headers, &wire, app.limits.body_bytes).await?;
     let keys_max = app.limits.keys_per_event;
     let (read, content_hash) =
@@ -82,17 +100,16 @@ async fn accept(
         traceparent: Some(trace(headers, &event_id)),
         event_id: event_id.clone(),
         source,
-        key_id: verified.key_id,
+        key_id: sender.key_id,
         export_id: read.export_id.clone(),
         content_hash,
         received_at: app.clock.now(),
-        tenants: verified.tenants,
+        tenants: sender.tenants,
         keys: read.keys,
         links: read.links,
         window: read.window,
     };
-    let fingerprint = verified.fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
-    let accepted = app.store.accept(export, Some(fingerprint), app.limits.inbox_events).await?;
+    let accepted = app.store.accept(export, sender.fingerprint, app.limits.inbox_events).await?;
     let (http, status, event_id) = match accepted {
         Accepted::New => (StatusCode::ACCEPTED, "accepted", event_id),
         Accepted::Superseded => (StatusCode::ACCEPTED, "superseded", event_id),
@@ -104,8 +121,51 @@ async fn accept(
     Ok((http, Answer { event_id, export_id: read.export_id, status, keys, skipped: read.skipped }))
 }
 
+/// Who delivers.
+struct Sender {
+    key_id: WebhookKeyId,
+    tenants: TenantScope,
+    /// What was signed, in hexadecimal, so that a captured request does nothing when it comes again. A client with a
+    /// certificate cannot be imitated.
+    fingerprint: Option<String>,
+}
+
+/// The sender by its client certificate, else by its signature. A listed certificate is enough: a signature beside it is not
+/// looked at.
+async fn authenticate(
+    app: &Arc<App>,
+    source: Source,
+    peer: &PeerCertificate,
+    headers: &HeaderMap,
+    wire: &Bytes,
+) -> Result<Sender, Problem> {
+    if let Some(client) = peer.subject.as_ref().and_then(|subject| app.verifier.client(source, subject)) {
+        return Ok(Sender { key_id: client.id().clone(), tenants: client.tenants().clone(), fingerprint: None });
+    }
+    let refused = match verify(app, source, headers, wire).await? {
+        Ok(verified) => {
+            let fingerprint = verified.fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
+            return Ok(Sender { key_id: verified.key_id, tenants: verified.tenants, fingerprint: Some(fingerprint) });
+        }
+        Err(refused) => refused,
+    };
+    let detail = match &peer.subject {
+        Some(subject) => format!(
+            "{refused}, and the client certificate's subject `{subject}` is not listed for {} in webhooks.clients",
+            source.as_str()
+        ),
+        None => refused.to_string(),
+    };
+    Err(Problem::new(StatusCode::UNAUTHORIZED, "bad-signature", detail))
+}
+
 /// Checks the signature over the bytes on the wire, before anything of them is read. Hashing is off the runtime.
-async fn verify(app: &Arc<App>, source: Source, headers: &HeaderMap, wire: &Bytes) -> Result<Verified, Problem> {
+async fn verify(
+    app: &Arc<App>,
+    source: Source,
+    headers: &HeaderMap,
+    wire: &Bytes,
+) -> Result<Result<Verified, SignatureError>, Problem> {
     let (app, headers, wire) = (app.clone(), headers.clone(), wire.clone());
     let now = app.clock.now().seconds();
     let work = move || {
@@ -123,10 +183,7 @@ async fn verify(app: &Arc<App>, source: Source, headers: &HeaderMap, wire: &Byte
         };
         app.verifier.verify(source, &signatures, &wire, now)
     };
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|_| Problem::internal())?
-        .map_err(|error| Problem::new(StatusCode::UNAUTHORIZED, "bad-signature", error.to_string()))
+    tokio::task::spawn_blocking(work).await.map_err(|_| Problem::internal())
 }
 
 /// The sender's trace context, or a new one that derives from the event.

@@ -22,6 +22,7 @@ mod shown;
 mod state;
 mod stream;
 mod system;
+pub mod tls;
 mod view;
 
 pub use document::DocumentTurns;

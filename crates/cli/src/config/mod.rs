@@ -7,6 +7,7 @@ mod reference;
 mod secrets;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod validate;
 
 pub use validate::{Config, IndexStorage, LogFormat, validate};

@@ -1,10 +1,11 @@
 //! From what is written to what can be used: types, ranges, files and relations.
 
 use super::raw::{self, Scheduler};
-use super::{ConfigError, secrets};
+use super::{ConfigError, secrets, tls};
 use scheduler_auth::{Verifier, WebhookKey};
 use scheduler_core::launch::RunDefaults;
 use scheduler_model::{Source, TenantId, TenantScope, WebhookKeyId};
+use scheduler_web::tls::TlsFiles;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,6 +41,7 @@ pub struct WebhookSource {
 #[derive(Debug)]
 pub struct Config {
     pub listen: SocketAddr,
+    pub tls: Option<TlsFiles>,
     pub data_dir: PathBuf,
     pub public_url: Option<String>,
     pub index_storage: IndexStorage,
@@ -71,9 +73,7 @@ pub fn validate(mut file: Scheduler) -> Result<Config, ConfigError> {
     authority(&file.authority, listen)?;
     engines(&file)?;
     ranges(&file)?;
-    if !(file.tls.cert_file.is_empty() && file.tls.key_file.is_empty() && file.tls.client_ca_file.is_empty()) {
-        return Err(ConfigError::at("tls.certFile", "this version does not terminate TLS; put a proxy in front of it"));
-    }
+    let tls = tls::files(&file.tls)?;
     for (path, url) in [
         ("publicUrl", &file.public_url),
         ("authority.issuer", &file.authority.issuer),
@@ -118,8 +118,11 @@ pub fn validate(mut file: Scheduler) -> Result<Config, ConfigError> {
             usage_only: file.impact_index.usage_only_default,
         },
         debounce: Duration::from_secs(file.events.debounce_seconds.into()),
-        verifier,
+        verifier: verifier
+            .with_clients(tls::clients(&file.webhooks, tls.as_ref())?)
+            .map_err(|e| ConfigError::at("webhooks.clients", e))?,
         webhook_keys,
+        tls,
         webhooks: WebhookSource { feedser: file.integrates.feedser_webhook, vexer: file.integrates.vexer_webhook },
         scanner_url: Some(file.integrates.scanner_url).filter(|url| !url.is_empty()),
         scanner_timeout: Duration::from_secs(file.integrates.timeout_seconds.into()),
@@ -277,12 +280,6 @@ fn named_files(file: &Scheduler) -> Result<(), ConfigError> {
 type WebhookKeyNames = Vec<(WebhookKeyId, Source)>;
 
 fn verifier(webhooks: &raw::Webhooks) -> Result<(Verifier, WebhookKeyNames), ConfigError> {
-    if !webhooks.clients.is_empty() {
-        return Err(ConfigError::at(
-            "webhooks.clients",
-            "this version does not terminate TLS, so it sees no client certificates; use webhooks.keys",
-        ));
-    }
     let mut keys = Vec::with_capacity(webhooks.keys.len());
     for (number, key) in webhooks.keys.iter().enumerate() {
         keys.push(webhook_key(&format!("webhooks.keys[{number}]"), key)?);
@@ -294,8 +291,7 @@ fn verifier(webhooks: &raw::Webhooks) -> Result<(Verifier, WebhookKeyNames), Con
 
 fn webhook_key(path: &str, key: &raw::WebhookKey) -> Result<WebhookKey, ConfigError> {
     let id = WebhookKeyId::try_from(key.id.clone()).map_err(|e| ConfigError::at(format!("{path}.id"), e))?;
-    let source =
-        one_of(&format!("{path}.source"), &key.source, &[("feedser", Source::Feedser), ("vexer", Source::Vexer)])?;
+    let source = source(path, &key.source)?;
     let tenants = tenants(&format!("{path}.tenants"), &key.tenants)?;
     match key.algorithm.as_str() {
         "hmac-sha256" => {
@@ -326,7 +322,11 @@ fn webhook_key(path: &str, key: &raw::WebhookKey) -> Result<WebhookKey, ConfigEr
     }
 }
 
-fn tenants(path: &str, names: &[String]) -> Result<TenantScope, ConfigError> {
+pub fn source(path: &str, word: &str) -> Result<Source, ConfigError> {
+    one_of(&format!("{path}.source"), word, &[("feedser", Source::Feedser), ("vexer", Source::Vexer)])
+}
+
+pub fn tenants(path: &str, names: &[String]) -> Result<TenantScope, ConfigError> {
     if names.iter().any(|name| name == "*") {
         return Ok(TenantScope::All);
     }

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use scheduler_core::cursor::Cursor;
 use scheduler_core::ports::{
-    Accepted, Begun, CatalogChange, CatalogStore, Claim, EventStore, Housekeeping, NewRun, OutcomeWrite, Page,
-    PlanInput, PlannedRun, Pruned, PutImage, RunFilter, RunStore, ScheduleFilter, ScheduleStore, Spill, StoreError,
-    StoreResult, Subscription, Tick, TickStore, Ticked, Written,
+    Accepted, Allowance, Begun, CatalogChange, CatalogStore, Claim, EventStore, Housekeeping, NewRun, OutcomeWrite,
+    Page, PlanInput, PlannedRun, Pruned, PutImage, RunFilter, RunStore, ScheduleFilter, ScheduleStore, Spill,
+    StoreError, StoreResult, Subscription, Tick, TickStore, Ticked, Written,
 };
 use scheduler_core::tick::TickState;
 use scheduler_model::{
@@ -108,6 +108,7 @@ delegate! { EventStore:
 
 delegate! { RunStore:
     begin_run(new: NewRun) -> Begun;
+    begin_run_within(new: NewRun, allowance: Allowance) -> Begun;
     planning() -> Vec<(Run, PlanInput)>;
     commit_plan(plan: PlannedRun) -> ();
     run(tenant: &TenantId, id: &RunId) -> Option<Run>;
