@@ -1,4 +1,5 @@
 //! Rebuilding the index of a service that goes on working.
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may panic")]
 
 use scheduler_core::ports::{CatalogStore, Feed, Store};
 use scheduler_impact_index::{Query, Want};
