@@ -31,15 +31,11 @@
 //! # Replays
 //!
 //! A captured request verifies again until its time leaves the tolerance. There is no store of seen signatures here: it
-//! would have to be durable and shared by all nodes, and the inbox of events already is. It answers a repeated export id
-//! with the same content as a duplicate, and it remembers for 30 days, far beyond [`TOLERANCE_SECONDS_MAX`].
-//!
-//! One case needs more than the content: an export is sent, then sent again with other content, and somebody replays the
-//! *first* request. Its content differs from what is kept and would win as if it were newer. So [`Verified`] carries a
-//! [`fingerprint`](Verified::fingerprint) of what was signed, the time included. An inbox that records it with each event
-//! it takes, by source, and answers a known one as a duplicate, closes this; a sender who repeats the old content on
-//! purpose signs it anew and has another fingerprint. It may be forgotten once [`Verified::signed_at_unix_seconds`] has
-//! left the tolerance. A sender who signs one body at two different seconds, or in both forms, makes two fingerprints.
+//! would have to be durable and shared by all nodes, and the inbox of events already is. So [`Verified`] carries a
+//! [`fingerprint`](Verified::fingerprint) of what was signed, the time included. The inbox records it with each event that
+//! it takes, by source, and answers a known one as a duplicate, whatever was sent since; it remembers for 30 days, far
+//! beyond [`TOLERANCE_SECONDS_MAX`]. A sender who repeats an old content on purpose signs it anew and has another
+//! fingerprint. One who signs a body at two different seconds, or in both forms, makes two.
 
 mod client;
 mod error;

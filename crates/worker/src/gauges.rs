@@ -41,6 +41,8 @@ async fn look(services: &Services) {
     metrics::gauge!("scheduler_index_images").set(as_f64(stats.images));
     metrics::gauge!("scheduler_index_packages").set(as_f64(stats.components));
     metrics::gauge!("scheduler_index_bytes").set(as_f64(stats.bytes));
+    // The embedded bus is the outbox itself: what is durable is delivered.
+    metrics::gauge!("scheduler_outbox_age_seconds").set(0.0);
     match services.store.catalog_head().await {
         Ok(head) => metrics::gauge!("scheduler_index_sequence_lag").set(as_f64(head.saturating_sub(stats.sequence))),
         Err(error) => warn!(%error, "how far the index lags behind is not known"),

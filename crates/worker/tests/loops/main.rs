@@ -1,6 +1,6 @@
 //! The loops over the embedded store and queue, a scripted scanner and virtual time.
 
-#![expect(clippy::unwrap_used, reason = "a bench that cannot be set up has to stop its test")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a bench that cannot be set up has to stop its test")]
 
 mod bench;
 mod planner;
