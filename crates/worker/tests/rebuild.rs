@@ -1,8 +1,6 @@
 //! Rebuilding the index of a service that goes on working.
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may panic")]
 
-#![expect(clippy::unwrap_used, reason = "a bench that cannot be set up has to stop its test")]
-
 use scheduler_core::ports::{CatalogStore, Feed, Store};
 use scheduler_impact_index::{Query, Want};
 use scheduler_model::{CatalogComponent, Image, ImageDigest, ImagePlace, Selection, TenantId, Timestamp};
