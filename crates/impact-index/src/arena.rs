@@ -1,6 +1,6 @@
 use crate::IndexError;
 
-/// Blocks of u32 in one allocation, in sizes 4, 6, 8, 12, 16, 24, …; a block that is given back is used again.
+/// Blocks of u32 in one allocation, in sizes 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, …; a block that is given back is used again.
 pub(crate) struct Arena {
     words: Vec<u32>,
     /// Offsets of the blocks that are free, by class.
@@ -9,14 +9,13 @@ pub(crate) struct Arena {
 
 /// How many words a block of the class has.
 pub(crate) fn block_len(class: u8) -> usize {
-    let base = 4_usize << (class / 2);
-    if class.is_multiple_of(2) { base } else { base + base / 2 }
+    usize::from(4 + class % 4) << (class / 4)
 }
 
 /// The smallest class with room for so many words.
 pub(crate) fn class_for(len: usize) -> u8 {
-    // 2 × 29 classes reach beyond 2^31 words, more than there are ordinals.
-    (0..58).find(|&class| block_len(class) >= len).unwrap_or(58)
+    // 4 × 30 classes reach beyond 2^31 words, more than there are ordinals.
+    (0..120).find(|&class| block_len(class) >= len).unwrap_or(120)
 }
 
 impl Arena {

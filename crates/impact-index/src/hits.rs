@@ -1,6 +1,9 @@
+use crate::dictionary::Dictionary;
+use crate::naming::{bare_key, encode_name};
 use crate::state::State;
+use crate::terms::NONE;
 use crate::{ImageRef, QueryKey};
-use scheduler_model::purl::{MatchName, ProductKey};
+use scheduler_model::purl::ProductKey;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -30,42 +33,96 @@ impl KeyHits {
     }
 }
 
-/// Finds that several keys may share.
-#[derive(Default)]
-struct Shared<'a> {
-    components: HashMap<(MatchName<'a>, Option<&'a str>), Range<usize>>,
-    named: HashMap<&'a ImageRef, Range<usize>>,
-    scratch: Vec<u8>,
+/// What several keys may have asked for: a term, a name, or a name in any namespace.
+#[derive(PartialEq, Eq, Hash)]
+enum Asked<'a> {
+    Term(u32),
+    Name(u32),
+    Bare(u32, Option<&'a str>),
 }
 
 impl Hits {
     /// Looks the keys up; images are the tenant's live ones, components anybody's.
     pub(crate) fn find(state: &State, tenant: u32, keys: &[QueryKey]) -> Self {
         let mut hits = Self { keys: Vec::with_capacity(keys.len()), ..Self::default() };
-        let mut shared = Shared::default();
+        let mut found = hits.find_components(&state.dictionary, keys).into_iter();
+        let mut shared = HashMap::new();
         for key in keys {
-            let components = hits.find_components(state, &key.key, &mut shared);
+            let components = found.next().unwrap_or_default();
             let named = key.image.as_ref().map_or(0..0, |image| hits.find_named(state, tenant, image, &mut shared));
-            let narrowed_to = key.subcomponent.as_ref().map(|key| hits.find_components(state, key, &mut shared));
+            let narrowed_to = key.subcomponent.as_ref().and_then(|_| found.next());
             hits.keys.push(KeyHits { components, named, narrowed_to });
         }
         hits
     }
 
-    fn find_components<'a>(&mut self, state: &State, key: &'a ProductKey, shared: &mut Shared<'a>) -> Range<usize> {
-        let name = || (key.match_name(), key.version());
-        if !shared.components.is_empty()
-            && let Some(found) = shared.components.get(&name())
-        {
-            return found.clone();
-        }
-        let start = self.components.len();
-        state.dictionary.find(key, &mut shared.scratch, &mut self.components);
-        let found = start..self.components.len();
-        if found.len() >= SHARED_LEN_MIN {
-            shared.components.insert(name(), found.clone());
+    /// The components of each key and, after it, of its subcomponent when it has one.
+    fn find_components(&mut self, dictionary: &Dictionary, keys: &[QueryKey]) -> Vec<Range<usize>> {
+        let all = || keys.iter().flat_map(|key| std::iter::once(&key.key).chain(&key.subcomponent));
+        // Most keys name a version and a namespace, or are of a type that has one name only: these have one term.
+        let is_term = |key: &ProductKey| key.version().is_some() && !key.any_namespace();
+        let asks = all().filter(|key| is_term(key)).map(|key| (key.match_name(), key.version()));
+        let mut terms = Vec::with_capacity(keys.len());
+        dictionary.find_terms(asks, |term| terms.push(term));
+        let mut terms = terms.into_iter();
+        let mut shared = HashMap::new();
+        let mut found = Vec::with_capacity(keys.len());
+        for key in all() {
+            let term = if is_term(key) { terms.next() } else { None };
+            found.push(self.add_components(dictionary, key, term, &mut shared));
         }
         found
+    }
+
+    fn add_components<'a>(
+        &mut self,
+        dictionary: &Dictionary,
+        key: &'a ProductKey,
+        term: Option<u32>,
+        shared: &mut HashMap<Asked<'a>, Range<usize>>,
+    ) -> Range<usize> {
+        let start = self.components.len();
+        let asked = match term {
+            Some(NONE) => return start..start,
+            Some(term) => {
+                if !dictionary.terms.has_sourced(term) {
+                    self.components.extend(dictionary.terms.plain(term));
+                    return start..self.components.len();
+                }
+                Asked::Term(term)
+            }
+            None => match ask(dictionary, key) {
+                Some(asked) => asked,
+                None => return start..start,
+            },
+        };
+        if let Some(found) = shared.get(&asked) {
+            return found.clone();
+        }
+        let terms = &dictionary.terms;
+        match &asked {
+            Asked::Term(term) => self.components.extend(terms.components(*term)),
+            Asked::Name(name) => self.add_name(dictionary, *name, None),
+            Asked::Bare(bare, version) => {
+                dictionary.names_of_bare.iter(*bare).for_each(|name| self.add_name(dictionary, name, *version));
+            }
+        }
+        let found = start..self.components.len();
+        if found.len() >= SHARED_LEN_MIN {
+            shared.insert(asked, found.clone());
+        }
+        found
+    }
+
+    fn add_name(&mut self, dictionary: &Dictionary, name: u32, version: Option<&str>) {
+        let terms = &dictionary.terms;
+        if version.is_some() {
+            let key = dictionary.names.get(name);
+            let term = dictionary.find_term(dictionary.term_hash(key, version), key, version);
+            self.components.extend(term.into_iter().flat_map(|term| terms.components(term)));
+        } else {
+            self.components.extend(terms.of_name(name).flat_map(|term| terms.components(term)));
+        }
     }
 
     fn find_named<'a>(
@@ -73,15 +130,15 @@ impl Hits {
         state: &State,
         tenant: u32,
         image: &'a ImageRef,
-        shared: &mut Shared<'a>,
+        shared: &mut HashMap<&'a ImageRef, Range<usize>>,
     ) -> Range<usize> {
-        if let Some(found) = shared.named.get(image) {
+        if let Some(found) = shared.get(image) {
             return found.clone();
         }
         let start = self.named.len();
         state.images.named_by(tenant, image, &mut self.named);
         let found = start..self.named.len();
-        shared.named.insert(image, found.clone());
+        shared.insert(image, found.clone());
         found
     }
 
@@ -99,18 +156,30 @@ impl Hits {
         key.narrowed_to.clone().and_then(|range| self.components.get(range)).unwrap_or_default()
     }
 
-    /// The components of some keys; what keys share comes once.
-    pub(crate) fn components_once<'a>(
-        &'a self,
-        keys: impl Iterator<Item = &'a KeyHits>,
-    ) -> impl Iterator<Item = &'a u32> {
-        once(&self.components, keys.map(|key| &key.components))
+    /// The components of the keys that stand alone; what keys share comes once.
+    pub(crate) fn plain_components(&self) -> Vec<u32> {
+        if self.keys.iter().any(KeyHits::is_narrowed) {
+            let plain = self.keys.iter().filter(|key| !key.is_narrowed());
+            return once(&self.components, plain.map(|key| &key.components)).copied().collect();
+        }
+        self.components.clone()
     }
 
     /// The images that some keys name themselves; what keys share comes once.
     pub(crate) fn named_once<'a>(&'a self, keys: impl Iterator<Item = &'a KeyHits>) -> impl Iterator<Item = &'a u32> {
         once(&self.named, keys.map(|key| &key.named))
     }
+}
+
+/// What a key without one term asks for; `None` when nothing has its name.
+fn ask<'a>(dictionary: &Dictionary, key: &'a ProductKey) -> Option<Asked<'a>> {
+    let name = key.match_name();
+    if key.any_namespace() {
+        return dictionary.bare.find(&bare_key(name.ty, name.name)).map(|bare| Asked::Bare(bare, key.version()));
+    }
+    let mut stored = Vec::new();
+    encode_name(&mut stored, &name);
+    dictionary.names.find(&stored).map(Asked::Name)
 }
 
 fn once<'a>(all: &'a [u32], ranges: impl Iterator<Item = &'a Range<usize>>) -> impl Iterator<Item = &'a u32> {

@@ -126,15 +126,16 @@ impl ImpactIndex {
     pub fn apply(&self, changes: &[Change<'_>]) -> Result<(), IndexError> {
         let _store = self.store.lock();
         for changes in changes.chunks(CHANGES_PER_LOCK) {
-            let mut state = self.state.write();
-            changes.iter().try_for_each(|change| state.apply(change))?;
+            // Looked up while readers go on; no writer can come in between, for the store is held.
+            let known = self.state.read().known_components(changes);
+            self.state.write().apply(changes, &known)?;
         }
         let compacted = {
             let state = self.state.read();
             if !state.wants_compaction(&self.thresholds) {
                 return Ok(());
             }
-            // Readers go on meanwhile; no writer can come in between, for the store is held.
+            // As above.
             state.compacted(&self.thresholds)?
         };
         let before = std::mem::replace(&mut *self.state.write(), compacted);

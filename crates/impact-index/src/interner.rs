@@ -1,5 +1,5 @@
 use crate::IndexError;
-use hashbrown::HashTable;
+use crate::table::Table;
 use std::hash::{BuildHasher, RandomState};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -12,7 +12,7 @@ pub(crate) struct Interner {
     bytes: Vec<u8>,
     /// Where each string ends.
     ends: Vec<u32>,
-    table: HashTable<u32>,
+    table: Table,
     seed: u64,
 }
 
@@ -20,7 +20,7 @@ impl Interner {
     /// `what` names the strings in errors.
     pub(crate) fn new(what: &'static str) -> Self {
         let seed = RandomState::new().hash_one(what);
-        Self { what, bytes: Vec::new(), ends: Vec::new(), table: HashTable::new(), seed }
+        Self { what, bytes: Vec::new(), ends: Vec::new(), table: Table::new(), seed }
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -32,13 +32,22 @@ impl Interner {
         string_of(&self.bytes, &self.ends, id)
     }
 
+    pub(crate) fn hash(&self, text: &[u8]) -> u64 {
+        xxh3_64_with_seed(text, self.seed)
+    }
+
     pub(crate) fn find(&self, text: &[u8]) -> Option<u32> {
-        self.table.find(xxh3_64_with_seed(text, self.seed), |&id| self.get(id) == text).copied()
+        self.find_hashed(self.hash(text), text)
+    }
+
+    fn find_hashed(&self, hash: u64, text: &[u8]) -> Option<u32> {
+        self.table.candidates(hash).find(|&id| self.get(id) == text)
     }
 
     /// The number of the string, and whether it is new.
     pub(crate) fn intern(&mut self, text: &[u8]) -> Result<(u32, bool), IndexError> {
-        if let Some(id) = self.find(text) {
+        let hash = self.hash(text);
+        if let Some(id) = self.find_hashed(hash, text) {
             return Ok((id, false));
         }
         let full = || IndexError::Full(self.what);
@@ -46,15 +55,12 @@ impl Interner {
         let end = u32::try_from(self.bytes.len() + text.len()).map_err(|_| full())?;
         self.bytes.extend_from_slice(text);
         self.ends.push(end);
-        let Self { bytes, ends, table, seed, .. } = self;
-        let rehash = |&id: &u32| xxh3_64_with_seed(string_of(bytes, ends, id), *seed);
-        table.insert_unique(xxh3_64_with_seed(text, *seed), id, rehash);
+        self.table.insert(hash, id);
         Ok((id, true))
     }
 
     pub(crate) fn bytes_used(&self) -> usize {
-        // A slot of the table is its number and a control byte.
-        self.bytes.capacity() + self.ends.capacity() * 4 + self.table.capacity() * 5
+        self.bytes.capacity() + self.ends.capacity() * 4 + self.table.bytes_used()
     }
 }
 

@@ -23,6 +23,8 @@ mod images;
 mod index;
 mod interner;
 mod load;
+mod lookup;
+mod naming;
 mod oci;
 mod postings;
 mod resolve;
@@ -30,6 +32,8 @@ mod sample;
 mod save;
 mod select;
 mod state;
+mod table;
+mod terms;
 mod types;
 mod verify;
 

@@ -1,6 +1,6 @@
 use crate::codec::{Reader, unseal};
-use crate::dictionary::{decode_component, decode_name, decode_term};
 use crate::images::{Digest, decode_facet};
+use crate::naming::{decode_component, decode_name, decode_term};
 use crate::save::{META_KEY, Meta, Section, Segment, chunk_key};
 use crate::state::State;
 use crate::{IndexError, Thresholds};
@@ -94,7 +94,7 @@ fn load_record(section: Section, reader: &mut Reader<'_>, state: &mut State) -> 
         Section::Components => match decode_component(record) {
             Some((own, source)) if own < marks.terms && source.is_none_or(|source| source < marks.terms) => {
                 state.postings.push_set();
-                (marks.components, state.dictionary.intern_terms(own, source.unwrap_or(u32::MAX))?)
+                (marks.components, state.dictionary.intern_terms(own, source)?)
             }
             _ => return Ok(None),
         },

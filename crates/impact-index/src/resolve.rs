@@ -1,6 +1,6 @@
 use crate::hits::{Hits, KeyHits};
 use crate::images::digest_text;
-use crate::postings::bits_of;
+use crate::postings::{bit, bits_of};
 use crate::state::State;
 use crate::{Query, QueryKey, Resolution, SelectedImage, Want};
 use roaring::RoaringBitmap;
@@ -16,13 +16,14 @@ impl State {
             ..Resolution::default()
         };
         let Some(tenant) = self.images.tenant(query.tenant) else { return nothing };
-        let selected = self.images.select(tenant, query.selection);
+        let live = self.images.live_bits(tenant);
+        let selected = self.images.select(tenant, query.selection, &live);
         let hits = query.keys.map(|keys| Hits::find(self, tenant, keys));
         let chosen = match &hits {
             None => selected.clone(),
             Some(hits) => self.union(hits, &selected, query.usage_only),
         };
-        let matched = hits.as_ref().map_or(0, |hits| self.count_matched(tenant, hits));
+        let matched = hits.as_ref().map_or(0, |hits| self.count_matched(&live, hits));
         let images = bitmap(&chosen);
         Resolution {
             candidates: images.len(),
@@ -46,17 +47,12 @@ impl State {
                 clear_bit(&mut left, ordinal);
             }
         }
-        let plain = || hits.keys.iter().filter(|key| !key.is_narrowed());
-        for &ordinal in hits.named_once(plain()) {
+        let plain = hits.keys.iter().filter(|key| !key.is_narrowed());
+        for &ordinal in hits.named_once(plain) {
             clear_bit(&mut left, ordinal);
         }
-        let components = hits.components_once(plain());
-        let mut sets: Vec<(Reverse<u32>, u32)> =
-            components.map(|&set| (Reverse(self.postings.view(set).len()), set)).collect();
-        sets.sort_unstable();
-        sets.dedup();
         let mut work = 0;
-        for (_, set) in sets {
+        for set in self.largest_first(&hits.plain_components()) {
             work += self.postings.view(set).clear_from(&mut left, usage_only);
             // To look costs as much as the work since the last look, no more.
             if work >= left.len() {
@@ -67,6 +63,32 @@ impl State {
             }
         }
         selected.iter().zip(&left).map(|(selected, left)| selected & !left).collect()
+    }
+
+    /// The sets, by falling size to the power of two: that is all the order that the union needs.
+    fn largest_first(&self, sets: &[u32]) -> Vec<u32> {
+        let sizes: Vec<u8> = sets.iter().map(|&set| size_class(self.postings.view(set).len())).collect();
+        let mut starts = [0_usize; 34];
+        for &size in &sizes {
+            if let Some(start) = starts.get_mut(usize::from(size) + 1) {
+                *start += 1;
+            }
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        let mut ordered = vec![0; sets.len()];
+        for (&set, &size) in sets.iter().zip(&sizes) {
+            if let Some(at) = starts.get_mut(usize::from(size)) {
+                if let Some(place) = ordered.get_mut(*at) {
+                    *place = set;
+                }
+                *at += 1;
+            }
+        }
+        ordered
     }
 
     /// The images that a key with a subcomponent touches: those that have both.
@@ -85,9 +107,8 @@ impl State {
         both
     }
 
-    fn count_matched(&self, tenant: u32, hits: &Hits) -> u64 {
-        let Some(live) = self.images.live(tenant) else { return 0 };
-        let has = |&set: &u32| self.postings.view(set).any(0, u32::MAX, |ordinal, _| live.contains(ordinal));
+    fn count_matched(&self, live: &[u64], hits: &Hits) -> u64 {
+        let has = |&set: &u32| self.postings.view(set).any(0, u32::MAX, |ordinal, _| bit(live, ordinal));
         let matched = |key: &&KeyHits| !hits.named(key).is_empty() || hits.components(key).iter().any(has);
         hits.keys.iter().filter(matched).count() as u64
     }
@@ -152,6 +173,11 @@ impl Side<'_> {
         }
         ordinals
     }
+}
+
+/// 0 for the largest sets, 32 for the empty one.
+fn size_class(len: u32) -> u8 {
+    u8::try_from(len.leading_zeros()).unwrap_or_default()
 }
 
 fn clear_bit(words: &mut [u64], at: u32) {

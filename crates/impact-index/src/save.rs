@@ -1,5 +1,6 @@
 use crate::codec::{Reader, put_bytes, put_number, seal, unseal};
 use crate::interner::Interner;
+use crate::naming::encode_component;
 use crate::state::{Marks, State};
 use crate::{IndexError, Thresholds};
 use rocksdb::{DB, WriteBatch, WriteOptions};
@@ -191,8 +192,18 @@ impl<'a> SegmentWriter<'a> {
         let (dictionary, images) = (&state.dictionary, &state.images);
         self.strings(Section::Tenants, &images.tenants, base.tenants)?;
         self.strings(Section::Names, &dictionary.names, base.names)?;
-        self.strings(Section::Terms, &dictionary.terms, base.terms)?;
-        self.strings(Section::Components, &dictionary.components, base.components)?;
+        let mut bytes = Vec::new();
+        for term in base.terms..dictionary.terms.len() {
+            bytes.clear();
+            dictionary.put_term(&mut bytes, term);
+            put_bytes(self.record(Section::Terms)?, &bytes);
+        }
+        for component in base.components..dictionary.len() {
+            bytes.clear();
+            let (own, source) = dictionary.terms_of(component);
+            encode_component(&mut bytes, own, source);
+            put_bytes(self.record(Section::Components)?, &bytes);
+        }
         self.strings(Section::Facets, &images.facets, base.facets)?;
         for ordinal in base.rows..images.len() {
             let Some(row) = images.row(ordinal) else { continue };

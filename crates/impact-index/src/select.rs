@@ -3,12 +3,18 @@ use crate::postings::{View, set_bit};
 use scheduler_model::{Selection, glob_matches};
 
 impl Images {
-    /// The tenant's live images that pass every filter, as a bit set over all ordinals (IDX-2).
-    pub(crate) fn select(&self, tenant: u32, selection: &Selection) -> Vec<u64> {
-        let mut selected = vec![0; self.len().div_ceil(64) as usize];
+    /// The tenant's live images, as a bit set over all ordinals.
+    pub(crate) fn live_bits(&self, tenant: u32) -> Vec<u64> {
+        let mut live = vec![0; self.len().div_ceil(64) as usize];
         for ordinal in self.live(tenant).into_iter().flatten() {
-            set_bit(&mut selected, ordinal);
+            set_bit(&mut live, ordinal);
         }
+        live
+    }
+
+    /// Those of the tenant's live images that pass every filter (IDX-2).
+    pub(crate) fn select(&self, tenant: u32, selection: &Selection, live: &[u64]) -> Vec<u64> {
+        let mut selected = live.to_vec();
         let texts = |kind, texts: &[String]| -> Vec<View<'_>> {
             texts.iter().filter_map(|text| self.with_facet(tenant, kind, text.as_bytes())).collect()
         };

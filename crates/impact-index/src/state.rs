@@ -41,7 +41,7 @@ impl State {
             tenants: self.images.tenants.len(),
             names: self.dictionary.names.len(),
             terms: self.dictionary.terms.len(),
-            components: self.dictionary.components.len(),
+            components: self.dictionary.len(),
             facets: self.images.facets.len(),
             rows: self.images.len(),
             // Every ordinal is retired at most once.

@@ -45,7 +45,7 @@ pub(super) fn strict(parts: &PurlParts<'_>) -> Result<Purl, PurlError> {
         qualifiers,
         subpath: Cow::Borrowed(parts.subpath.unwrap_or_default()),
     };
-    decoded.settle(&mut judge)
+    decoded.settle(&mut judge)?.into_purl()
 }
 
 /// Qualifiers: keys and decoded values.
@@ -62,8 +62,8 @@ pub(super) struct Decoded<'a> {
     pub(super) subpath: Cow<'a, str>,
 }
 
-impl Decoded<'_> {
-    pub(super) fn settle(mut self, judge: &mut Judge) -> Result<Purl, PurlError> {
+impl<'a> Decoded<'a> {
+    pub(super) fn settle(mut self, judge: &mut Judge) -> Result<Settled<'a>, PurlError> {
         if name_is_segment(&self.ty) && self.name.contains('/') {
             judge.defect(Mend::EncodedSlash, || PurlError::EncodedSlash { part: "name" })?;
             let path = format!("{}/{}", self.namespace, self.name);
@@ -97,7 +97,7 @@ impl Decoded<'_> {
             judge.defect(Mend::TypeRule, || PurlError::TypeRule { ty: ty(), rule })?;
         }
         let subpath = present(segments(self.subpath, |segment| segment != "." && segment != ".."));
-        Settled { ty: self.ty, namespace, name, version, qualifiers, subpath }.into_purl()
+        Ok(Settled { ty: self.ty, namespace, name, version, qualifiers, subpath })
     }
 }
 

@@ -3,6 +3,14 @@
 use super::Purl;
 use std::borrow::Cow;
 
+/// What of a purl the match form is made of.
+pub(super) struct FormOf<'a> {
+    pub(super) ty: &'a str,
+    pub(super) namespace: Option<&'a str>,
+    pub(super) name: &'a str,
+    pub(super) version: Option<&'a str>,
+}
+
 /// A purl as keys and components are compared.
 pub(super) struct Form<'a> {
     pub(super) ty: &'a str,
@@ -12,13 +20,18 @@ pub(super) struct Form<'a> {
 }
 
 pub(super) fn match_form(purl: &Purl) -> Form<'_> {
-    let (ty, namespace) = match (purl.ty(), purl.namespace()) {
+    let parts = FormOf { ty: purl.ty(), namespace: purl.namespace(), name: purl.name(), version: purl.version() };
+    match_form_of(parts, |key| purl.qualifier(key))
+}
+
+pub(super) fn match_form_of<'a>(of: FormOf<'a>, qualifier: impl Fn(&str) -> Option<&'a str>) -> Form<'a> {
+    let (ty, namespace) = match (of.ty, of.namespace) {
         ("alpine", namespace) => ("apk", namespace.or(Some("alpine"))),
         other => other,
     };
-    let name = if ty == "pypi" { pypi_name(purl.name()) } else { Cow::Borrowed(purl.name()) };
-    let epoch = if has_epoch(ty) { purl.qualifier("epoch") } else { None };
-    let version = purl.version().map(|version| match_version(ty, version, epoch));
+    let name = if ty == "pypi" { pypi_name(of.name) } else { Cow::Borrowed(of.name) };
+    let epoch = if has_epoch(ty) { qualifier("epoch") } else { None };
+    let version = of.version.map(|version| match_version(ty, version, epoch));
     Form { ty, namespace, name, version }
 }
 

@@ -10,6 +10,12 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ProductKey {
     purl: Purl,
+    /// The match form, where it is not that of the purl itself; most keys need none, and cost one allocation.
+    own: Option<Box<OwnForm>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct OwnForm {
     ty: String,
     namespace: Option<String>,
     name: String,
@@ -33,28 +39,36 @@ impl ProductKey {
 
     /// What the key is looked up by, besides its version.
     pub fn match_name(&self) -> MatchName<'_> {
-        MatchName { ty: &self.ty, namespace: self.namespace.as_deref(), name: &self.name }
+        match &self.own {
+            None => MatchName { ty: self.purl.ty(), namespace: self.purl.namespace(), name: self.purl.name() },
+            Some(own) => MatchName { ty: &own.ty, namespace: own.namespace.as_deref(), name: &own.name },
+        }
     }
 
     /// The version, when the key names one; of `deb` and `rpm` with the epoch as prefix, unless it is zero.
     pub fn version(&self) -> Option<&str> {
-        self.version.as_deref()
+        match &self.own {
+            None => self.purl.version(),
+            Some(own) => own.version.as_deref(),
+        }
     }
 
     /// Whether the key stands for every namespace: one of `deb`, `rpm` or `apk` that names none.
     pub fn any_namespace(&self) -> bool {
-        self.namespace.is_none() && is_distro(&self.ty)
+        let name = self.match_name();
+        name.namespace.is_none() && is_distro(name.ty)
     }
 
     /// Whether the key selects the component (PURL-D).
     pub fn matches(&self, component: &Component) -> bool {
-        let version_fits = |version: Option<&str>| self.version.is_none() || self.version.as_deref() == version;
-        let same_type = self.ty == component.ty();
-        let same_namespace = self.any_namespace() || self.namespace.as_deref() == component.namespace();
-        let own = self.name == component.name() && version_fits(component.version());
-        let source = component.source().is_some_and(|source| {
-            self.name == source.name && version_fits(source.version.as_deref().or(component.version()))
-        });
+        let MatchName { ty, namespace, name } = self.match_name();
+        let version_fits = |version: Option<&str>| self.version().is_none_or(|own| Some(own) == version);
+        let same_type = ty == component.ty();
+        let same_namespace = self.any_namespace() || namespace == component.namespace();
+        let own = name == component.name() && version_fits(component.version());
+        let source = component
+            .source()
+            .is_some_and(|(source, version)| name == source && version_fits(version.or(component.version())));
         same_type && same_namespace && (own || source)
     }
 }
@@ -62,25 +76,32 @@ impl ProductKey {
 impl From<Purl> for ProductKey {
     fn from(purl: Purl) -> Self {
         let form = match_form(&purl);
-        let ty = form.ty.to_owned();
-        let namespace = form.namespace.map(str::to_owned);
-        let version = form.version.map(Cow::into_owned);
-        let name = form.name.into_owned();
-        Self { ty, namespace, name, version, purl }
+        let is_same = form.ty == purl.ty()
+            && form.namespace == purl.namespace()
+            && form.name == purl.name()
+            && form.version.as_deref() == purl.version();
+        let own = || OwnForm {
+            ty: form.ty.to_owned(),
+            namespace: form.namespace.map(str::to_owned),
+            name: form.name.clone().into_owned(),
+            version: form.version.clone().map(Cow::into_owned),
+        };
+        let own = (!is_same).then(|| Box::new(own()));
+        Self { own, purl }
     }
 }
 
 /// The match form as a purl: equal texts select the same components.
 impl fmt::Display for ProductKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pkg:{}/", self.ty)?;
-        if let Some(namespace) = &self.namespace {
+        let MatchName { ty, namespace, name } = self.match_name();
+        write!(f, "pkg:{ty}/")?;
+        if let Some(namespace) = namespace {
             encode(f, namespace, Slash::Kept)?;
             f.write_str("/")?;
         }
-        let slash = if name_is_path(&self.ty) { Slash::Kept } else { Slash::Encoded };
-        encode(f, &self.name, slash)?;
-        if let Some(version) = &self.version {
+        encode(f, name, if name_is_path(ty) { Slash::Kept } else { Slash::Encoded })?;
+        if let Some(version) = self.version() {
             f.write_str("@")?;
             encode(f, version, Slash::Encoded)?;
         }

@@ -4,6 +4,7 @@ use super::build::{Decoded, Pairs, qualifier_key, type_of};
 use super::mend::{Judge, Mend, Mends};
 use super::percent::{decode, has_byte};
 use super::rules::name_is_path;
+use super::value::Settled;
 use super::{Purl, PurlError};
 use std::borrow::Cow;
 
@@ -17,16 +18,17 @@ pub struct Parsed {
 }
 
 pub(super) fn strict(raw: &str) -> Result<Purl, PurlError> {
-    parse(raw, &mut Judge::Strict)
+    settled(raw, &mut Judge::Strict)?.into_purl()
 }
 
 pub(super) fn lenient(raw: &str) -> Result<Parsed, PurlError> {
     let mut judge = Judge::lenient();
-    let purl = parse(raw, &mut judge)?;
+    let purl = settled(raw, &mut judge)?.into_purl()?;
     Ok(Parsed { purl, mended: judge.mends() })
 }
 
-fn parse(raw: &str, judge: &mut Judge) -> Result<Purl, PurlError> {
+/// The parts of a purl, borrowed from its text where that is possible.
+pub(super) fn settled<'a>(raw: &'a str, judge: &mut Judge) -> Result<Settled<'a>, PurlError> {
     if raw.len() > Purl::LEN_MAX {
         return Err(PurlError::TooLong { len: raw.len() });
     }

@@ -1,0 +1,165 @@
+use crate::IndexError;
+use crate::table::Table;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// In place of a number: there is none.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Names with an optional version, numbered in the order in which they came, with the components of each.
+///
+/// Everything that leads from a term to its components is in one row, since on the way of a key each table is a cache
+/// miss. The versions lie in one text; an empty version is none.
+pub(crate) struct Terms {
+    rows: Vec<Row>,
+    versions: String,
+    table: Table,
+    /// By name: its last term.
+    last_of_name: Vec<u32>,
+    /// A component with a source, and the link after it.
+    links: Vec<(u32, u32)>,
+}
+
+#[derive(Clone, Copy)]
+struct Row {
+    name: u32,
+    /// Where the version ends; it begins where the last one ends.
+    version_end: u32,
+    /// The component of this term alone.
+    plain: u32,
+    /// The first link to the components with a source that have this term, as their own or as the source's.
+    sourced: u32,
+    /// The term of the same name that came before.
+    before: u32,
+}
+
+/// A row on the way to its comparison.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) name: u32,
+    version: (u32, u32),
+}
+
+impl Terms {
+    pub(crate) fn new() -> Self {
+        Self {
+            rows: Vec::new(),
+            versions: String::new(),
+            table: Table::new(),
+            last_of_name: Vec::new(),
+            links: Vec::new(),
+        }
+    }
+
+    /// The hash of a term, from that of its name.
+    pub(crate) fn hash(name: u64, version: Option<&str>) -> u64 {
+        xxh3_64_with_seed(version.unwrap_or_default().as_bytes(), name)
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        // Every push checked it.
+        u32::try_from(self.rows.len()).unwrap_or(u32::MAX)
+    }
+
+    /// A further name, without terms.
+    pub(crate) fn push_name(&mut self) {
+        self.last_of_name.push(NONE);
+    }
+
+    /// A further term; it is not there yet, its name is.
+    pub(crate) fn push(&mut self, hash: u64, name: u32, version: Option<&str>) -> Result<u32, IndexError> {
+        let full = || IndexError::Full("package versions");
+        let version = version.unwrap_or_default();
+        let id = u32::try_from(self.rows.len()).ok().filter(|&id| id != NONE).ok_or_else(full)?;
+        let version_end = u32::try_from(self.versions.len() + version.len()).map_err(|_| full())?;
+        let Some(last) = self.last_of_name.get_mut(name as usize) else {
+            return Err(IndexError::damaged("the name of a version is missing"));
+        };
+        let before = std::mem::replace(last, id);
+        self.versions.push_str(version);
+        self.rows.push(Row { name, version_end, plain: NONE, sourced: NONE, before });
+        self.table.insert(hash, id);
+        Ok(id)
+    }
+
+    /// The terms under this hash; they are still to be compared.
+    pub(crate) fn candidates(&self, hash: u64) -> impl Iterator<Item = u32> {
+        self.table.candidates(hash)
+    }
+
+    /// The name and the version.
+    pub(crate) fn get(&self, term: u32) -> (u32, Option<&str>) {
+        self.found(term).map_or((NONE, None), |found| (found.name, self.version(found)))
+    }
+
+    /// The name, and where the version is.
+    pub(crate) fn found(&self, term: u32) -> Option<Found> {
+        let row = self.row(term)?;
+        let start = term.checked_sub(1).and_then(|before| self.row(before)).map_or(0, |row| row.version_end);
+        Some(Found { name: row.name, version: (start, row.version_end) })
+    }
+
+    pub(crate) fn version(&self, found: Found) -> Option<&str> {
+        let (start, end) = found.version;
+        self.versions.get(start as usize..end as usize).filter(|version| !version.is_empty())
+    }
+
+    /// The component of the term alone.
+    pub(crate) fn plain(&self, term: u32) -> Option<u32> {
+        self.row(term).map(|row| row.plain).filter(|&component| component != NONE)
+    }
+
+    pub(crate) fn set_plain(&mut self, term: u32, component: u32) {
+        if let Some(row) = self.rows.get_mut(term as usize) {
+            row.plain = component;
+        }
+    }
+
+    /// Adds a component to both its terms; on an error to none.
+    pub(crate) fn add_sourced(&mut self, own: u32, source: u32, component: u32) -> Result<(), IndexError> {
+        let first = u32::try_from(self.links.len()).ok().filter(|&link| link < NONE - 2);
+        let first = first.ok_or(IndexError::Full("components"))?;
+        for (link, term) in (first..).zip([own, source]) {
+            if let Some(row) = self.rows.get_mut(term as usize) {
+                self.links.push((component, std::mem::replace(&mut row.sourced, link)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The components that have the term, as their own or as their source's; each once.
+    pub(crate) fn components(&self, term: u32) -> impl Iterator<Item = u32> {
+        let (plain, mut link) = self.row(term).map_or((NONE, NONE), |row| (row.plain, row.sourced));
+        let sourced = std::iter::from_fn(move || {
+            let &(component, next) = self.links.get(link as usize)?;
+            link = next;
+            Some(component)
+        });
+        Some(plain).filter(|&plain| plain != NONE).into_iter().chain(sourced)
+    }
+
+    /// Whether the term has components beside the one of the term alone.
+    pub(crate) fn has_sourced(&self, term: u32) -> bool {
+        self.row(term).is_some_and(|row| row.sourced != NONE)
+    }
+
+    /// The terms of a name, the last first.
+    pub(crate) fn of_name(&self, name: u32) -> impl Iterator<Item = u32> {
+        let mut term = self.last_of_name.get(name as usize).copied().unwrap_or(NONE);
+        std::iter::from_fn(move || {
+            let row = self.row(term)?;
+            Some(std::mem::replace(&mut term, row.before))
+        })
+    }
+
+    fn row(&self, term: u32) -> Option<&Row> {
+        self.rows.get(term as usize)
+    }
+
+    pub(crate) fn bytes_used(&self) -> usize {
+        self.rows.capacity() * size_of::<Row>()
+            + self.versions.capacity()
+            + self.table.bytes_used()
+            + self.last_of_name.capacity() * 4
+            + self.links.capacity() * 8
+    }
+}
