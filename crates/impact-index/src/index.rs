@@ -1,3 +1,4 @@
+use crate::resolve::UnionProbe;
 use crate::save::{Meta, erase, save};
 use crate::state::State;
 use crate::{Change, Difference, IndexError, IndexStats, Query, Resolution, Thresholds, Want};
@@ -168,6 +169,12 @@ impl ImpactIndex {
     /// The images that the query's keys touch. Blocks no other reader; asks no disk.
     pub fn resolve(&self, query: &Query<'_>, want: Want) -> Resolution {
         self.state.read().resolve(query, want)
+    }
+
+    /// Hands the union of a query out for measuring; `None` when the tenant has nothing or the query no keys. Writers wait
+    /// meanwhile.
+    pub fn probe_union<T>(&self, query: &Query<'_>, measure: impl FnOnce(&UnionProbe<'_>) -> T) -> Option<T> {
+        self.state.read().probe_union(query).as_ref().map(measure)
     }
 
     /// How large the index is and how far it is.

@@ -40,6 +40,7 @@ mod verify;
 pub use error::{Difference, DifferenceKind, IndexError};
 pub use index::ImpactIndex;
 pub use oci::ImageRef;
+pub use resolve::UnionProbe;
 pub use types::{
     Change, ImageInfo, IndexStats, PutImage, Query, QueryKey, Resolution, Sample, SelectedImage, Thresholds, Want,
 };

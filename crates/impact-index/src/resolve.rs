@@ -6,7 +6,43 @@ use crate::{Query, QueryKey, Resolution, SelectedImage, Want};
 use roaring::RoaringBitmap;
 use std::cmp::Reverse;
 
+/// The union of a query on its own, with everything looked up: for measuring it beside that of others.
+pub struct UnionProbe<'a> {
+    state: &'a State,
+    hits: Hits,
+    selected: Vec<u64>,
+    usage_only: bool,
+}
+
+impl UnionProbe<'_> {
+    /// How many images the union has under the selection.
+    pub fn union_len(&self) -> u64 {
+        count(&self.state.union(&self.hits, &self.selected, self.usage_only))
+    }
+
+    /// The ordinals of each set that is united, as the query counts use.
+    pub fn sets(&self) -> impl Iterator<Item = Vec<u32>> {
+        self.hits.plain_components().into_iter().map(|set| {
+            let mut ordinals = Vec::new();
+            self.state.postings.view(set).each(0, u32::MAX, |ordinal, used| {
+                ordinals.extend(Some(ordinal).filter(|_| used || !self.usage_only));
+            });
+            ordinals
+        })
+    }
+}
+
 impl State {
+    pub(crate) fn probe_union(&self, query: &Query<'_>) -> Option<UnionProbe<'_>> {
+        let tenant = self.images.tenant(query.tenant)?;
+        Some(UnionProbe {
+            hits: Hits::find(self, tenant, query.keys?),
+            selected: self.images.select(tenant, query.selection, &self.images.live_bits(tenant)),
+            usage_only: query.usage_only,
+            state: self,
+        })
+    }
+
     pub(crate) fn resolve(&self, query: &Query<'_>, want: Want) -> Resolution {
         let keys = query.keys.map_or(0, <[QueryKey]>::len) as u64;
         let nothing = Resolution {

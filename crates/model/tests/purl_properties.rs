@@ -73,6 +73,10 @@ fn laws(raw: &str) -> Result<(), TestCaseError> {
         hasher.finish()
     };
     prop_assert_eq!(hash(&again), hash(&purl));
+    for source in [None, Some(("a", None)), Some(("A", Some("0:1")))] {
+        let owned = source.map(|(name, version)| Source { name: name.into(), version: version.map(Into::into) });
+        prop_assert_eq!(Component::parse(raw, source), Ok(Component::from_purl(&purl, owned.as_ref())));
+    }
     let key = ProductKey::from(purl);
     let reread = ProductKey::parse(&key.to_string());
     let (reread, _) = reread.map_err(|error| TestCaseError::fail(format!("{key} is not read back: {error}")))?;
@@ -109,6 +113,14 @@ proptest! {
             name_fits && namespace_fits && key.version().is_none_or(|wanted| Some(wanted) == version)
         });
         prop_assert_eq!(key.matches(&component), found);
+    }
+
+    #[test]
+    fn a_component_read_at_once_is_that_of_its_purl(purl in distro_purl(), source in option::of(("[ab]?", option::of("(0:)?[12]?")))) {
+        let recorded = source.as_ref().map(|(name, version)| (name.as_str(), version.as_deref()));
+        let owned = source.clone().map(|(name, version)| Source { name, version });
+        let parsed = Purl::parse_lenient(&purl).map_err(|error| TestCaseError::fail(error.to_string()))?.purl;
+        prop_assert_eq!(Component::parse(&purl, recorded), Ok(Component::from_purl(&parsed, owned.as_ref())));
     }
 
     #[test]

@@ -7,8 +7,8 @@
 use parking_lot::RwLock;
 use scheduler_core::ports::{CatalogChange, Feed, Store, StoreError};
 use scheduler_impact_index::{Change, Difference, ImpactIndex, IndexError, PutImage, Thresholds};
-use scheduler_model::Image;
-use scheduler_model::purl::{Component, Purl, Source};
+use scheduler_model::purl::Component;
+use scheduler_model::{CatalogComponent, Image};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -300,15 +300,10 @@ fn apply(index: &ImpactIndex, changes: &[CatalogChange]) -> Result<(), IndexErro
 
 /// The components of an image in match form, each at the place that it has in the image.
 fn components(image: &Image) -> Vec<Component> {
-    image
-        .components
-        .iter()
-        .filter_map(|stored| {
-            // The catalog takes purls that parse and nothing else.
-            let parsed = Purl::parse_lenient(&stored.purl).ok()?;
-            let source =
-                stored.source.as_ref().map(|(name, version)| Source { name: name.clone(), version: version.clone() });
-            Some(Component::from_purl(&parsed.purl, source.as_ref()))
-        })
-        .collect()
+    let parse = |stored: &CatalogComponent| {
+        let source = stored.source.as_ref().map(|(name, version)| (name.as_str(), version.as_deref()));
+        // The catalog takes purls that parse and nothing else.
+        Component::parse(&stored.purl, source).ok()
+    };
+    image.components.iter().filter_map(parse).collect()
 }
