@@ -2,7 +2,8 @@
 //!
 //! `BENCH_IMAGES` and `BENCH_PURLS` make it smaller, `BENCH_ONLY` names what is measured (`resolve,union,open,million,ingest`).
 //! What is measured by the memory of a process, or from its start, runs in a process of its own: this program again, with
-//! `--part NAME FOLDER`.
+//! `--part NAME FOLDER`. For a profiler, `--part build FOLDER` and then `--part profile FOLDER` parse and resolve over and over
+//! (`BENCH_REPEAT`, 20).
 
 mod build;
 mod ingest;
@@ -34,6 +35,7 @@ fn main() -> Outcome {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["--part", "build", folder, ..] => build::into_folder(&catalog(), Path::new(folder)),
         ["--part", "open", folder, ..] => open(&catalog(), Path::new(folder)),
+        ["--part", "profile", folder, ..] => resolve::repeat(&catalog(), Path::new(folder)),
         ["--part", "million", ..] => resolve::at_a_million(&catalog()),
         ["--part", "ingest", folder, ..] => ingest::through_the_store(&catalog(), Path::new(folder)),
         _ => all(&catalog()),

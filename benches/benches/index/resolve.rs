@@ -1,12 +1,13 @@
 //! From JSON keys to the ids of images.
 
-use crate::{Outcome, build};
+use crate::{Outcome, build, number};
 use scheduler_benches::{Catalog, Keys, figure, median_ms};
 use scheduler_impact_index::{ImpactIndex, Query, QueryKey, Resolution, Thresholds, Want};
 use scheduler_model::purl::{Component, ProductKey};
 use scheduler_model::{Scope, Selection};
 use serde::Deserialize;
 use std::borrow::Cow;
+use std::path::Path;
 
 const RUNS: usize = 41;
 
@@ -70,6 +71,19 @@ pub fn all(catalog: &Catalog, index: &ImpactIndex) -> Outcome {
     ];
     for case in &cases {
         figure(case.name, measure(catalog, index, case)?, "ms");
+    }
+    Ok(())
+}
+
+/// Popular and rare keys over and over, for a profiler.
+pub fn repeat(catalog: &Catalog, folder: &Path) -> Outcome {
+    let index = ImpactIndex::open(folder, Thresholds::default())?;
+    let selection = Catalog::one_in_ten();
+    for keys in [Keys::Popular, Keys::Rare] {
+        let json = catalog.keys_json(keys, 10_000);
+        for _ in 0..number("BENCH_REPEAT", 20) {
+            std::hint::black_box(resolve(&index, &parse(&json)?, &selection, false, Want::default()));
+        }
     }
     Ok(())
 }

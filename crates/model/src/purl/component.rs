@@ -1,6 +1,7 @@
 use super::form::{Form, FormOf, is_distro, match_form, match_form_of, match_version};
 use super::mend::Judge;
 use super::parse::settled;
+use super::plain::{Piece, Plain};
 use super::rules::rules_of;
 use super::{Purl, PurlError};
 use std::borrow::Cow;
@@ -102,6 +103,21 @@ impl Component {
     /// See [`PurlError`].
     pub fn parse(raw: &str, recorded: Option<(&str, Option<&str>)>) -> Result<Self, PurlError> {
         let recorded = recorded.map(|(name, version)| SourceRef { name, version });
+        if let Some(plain) = Plain::read(raw) {
+            let (namespace, name) = (plain.namespace.map(Piece::value), plain.name.value());
+            let version = plain.version.map(Piece::value);
+            let qualifier =
+                |key: &str| plain.qualifiers().find(|(own, _)| own.text == key).map(|(_, value)| value.value());
+            let (epoch, upstream) = (qualifier("epoch"), qualifier("upstream"));
+            let parts = FormOf {
+                ty: plain.ty,
+                namespace: namespace.as_deref(),
+                name: &name,
+                version: version.as_deref(),
+                epoch: epoch.as_deref(),
+            };
+            return Ok(Self::of(&match_form_of(parts), upstream.as_deref(), recorded));
+        }
         // Encoding makes three bytes of one at most, so that only a longer text may be too long in canonical form.
         if raw.len() > Purl::LEN_MAX / 3 {
             let purl = Purl::parse_lenient(raw)?.purl;
@@ -110,15 +126,13 @@ impl Component {
         let parts = settled(raw, &mut Judge::lenient())?;
         let qualifier =
             |key: &str| parts.qualifiers.iter().find(|(own, _)| own == key).map(|(_, value)| value.as_ref());
-        let form = match_form_of(
-            FormOf {
-                ty: &parts.ty,
-                namespace: parts.namespace.as_deref(),
-                name: &parts.name,
-                version: parts.version.as_deref(),
-            },
-            qualifier,
-        );
+        let form = match_form_of(FormOf {
+            ty: &parts.ty,
+            namespace: parts.namespace.as_deref(),
+            name: &parts.name,
+            version: parts.version.as_deref(),
+            epoch: qualifier("epoch"),
+        });
         Ok(Self::of(&form, qualifier("upstream"), recorded))
     }
 

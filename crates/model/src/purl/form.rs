@@ -9,6 +9,8 @@ pub(super) struct FormOf<'a> {
     pub(super) namespace: Option<&'a str>,
     pub(super) name: &'a str,
     pub(super) version: Option<&'a str>,
+    /// The qualifier of this name.
+    pub(super) epoch: Option<&'a str>,
 }
 
 /// A purl as keys and components are compared.
@@ -19,19 +21,35 @@ pub(super) struct Form<'a> {
     pub(super) version: Option<Cow<'a, str>>,
 }
 
-pub(super) fn match_form(purl: &Purl) -> Form<'_> {
-    let parts = FormOf { ty: purl.ty(), namespace: purl.namespace(), name: purl.name(), version: purl.version() };
-    match_form_of(parts, |key| purl.qualifier(key))
+/// Whether the match form is made of the purl's own parts, as far as a glance tells.
+pub(super) fn is_own_form(purl: &Purl) -> bool {
+    match purl.ty() {
+        "alpine" => false,
+        "pypi" => matches!(pypi_name(purl.name()), Cow::Borrowed(_)),
+        ty if has_epoch(ty) => {
+            purl.qualifier("epoch").is_none() && purl.version().is_none_or(|version| !version.contains(':'))
+        }
+        _ => true,
+    }
 }
 
-pub(super) fn match_form_of<'a>(of: FormOf<'a>, qualifier: impl Fn(&str) -> Option<&'a str>) -> Form<'a> {
+pub(super) fn match_form(purl: &Purl) -> Form<'_> {
+    match_form_of(FormOf {
+        ty: purl.ty(),
+        namespace: purl.namespace(),
+        name: purl.name(),
+        version: purl.version(),
+        epoch: if has_epoch(purl.ty()) { purl.qualifier("epoch") } else { None },
+    })
+}
+
+pub(super) fn match_form_of(of: FormOf<'_>) -> Form<'_> {
     let (ty, namespace) = match (of.ty, of.namespace) {
         ("alpine", namespace) => ("apk", namespace.or(Some("alpine"))),
         other => other,
     };
     let name = if ty == "pypi" { pypi_name(of.name) } else { Cow::Borrowed(of.name) };
-    let epoch = if has_epoch(ty) { qualifier("epoch") } else { None };
-    let version = of.version.map(|version| match_version(ty, version, epoch));
+    let version = of.version.map(|version| match_version(ty, version, of.epoch));
     Form { ty, namespace, name, version }
 }
 

@@ -1,4 +1,4 @@
-use super::form::{is_distro, match_form};
+use super::form::{is_distro, is_own_form, match_form};
 use super::percent::{Slash, encode};
 use super::rules::name_is_path;
 use super::{Component, MatchName, Mends, Purl, PurlError};
@@ -75,6 +75,9 @@ impl ProductKey {
 
 impl From<Purl> for ProductKey {
     fn from(purl: Purl) -> Self {
+        if is_own_form(&purl) {
+            return Self { own: None, purl };
+        }
         let form = match_form(&purl);
         let is_same = form.ty == purl.ty()
             && form.namespace == purl.namespace()

@@ -6,6 +6,7 @@
 //!   [`Purl::LEN_MAX`] is looked at.
 //! - PURL-D: [`ProductKey::matches`] is the reference for every index: the rule as the contract words it, one pair at
 //!   a time.
+//! - PURL-E: what reads canonical texts in one pass reads them as the full parser does.
 //!
 //! ```
 //! use scheduler_model::purl::{Component, ProductKey, Purl};
@@ -25,6 +26,7 @@ mod key;
 mod mend;
 mod parse;
 mod percent;
+mod plain;
 mod rules;
 mod value;
 

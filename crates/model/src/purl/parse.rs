@@ -3,6 +3,7 @@
 use super::build::{Decoded, Pairs, qualifier_key, type_of};
 use super::mend::{Judge, Mend, Mends};
 use super::percent::{decode, has_byte};
+use super::plain::Plain;
 use super::rules::name_is_path;
 use super::value::Settled;
 use super::{Purl, PurlError};
@@ -18,10 +19,16 @@ pub struct Parsed {
 }
 
 pub(super) fn strict(raw: &str) -> Result<Purl, PurlError> {
-    settled(raw, &mut Judge::Strict)?.into_purl()
+    match Plain::read(raw) {
+        Some(plain) => Ok(plain.into_purl(raw)),
+        None => settled(raw, &mut Judge::Strict)?.into_purl(),
+    }
 }
 
 pub(super) fn lenient(raw: &str) -> Result<Parsed, PurlError> {
+    if let Some(plain) = Plain::read(raw) {
+        return Ok(Parsed { purl: plain.into_purl(raw), mended: Mends::default() });
+    }
     let mut judge = Judge::lenient();
     let purl = settled(raw, &mut judge)?.into_purl()?;
     Ok(Parsed { purl, mended: judge.mends() })
@@ -114,4 +121,96 @@ fn split_qualifiers<'a>(raw: &'a str, judge: &mut Judge) -> Result<Pairs<'a>, Pu
         }
     }
     Ok(qualifiers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn near_canonical() -> impl Strategy<Value = String> {
+        let part = "[a-zA-Z0-9._~:/@+ -]{0,4}(%2B|%2F|%40|%20|%2b|%41|%5F|%C3%A9|%0A|%|%7F)?[a-z]{0,2}";
+        let ty = prop::sample::select(vec![
+            "npm",
+            "deb",
+            "rpm",
+            "apk",
+            "alpine",
+            "pypi",
+            "golang",
+            "maven",
+            "pub",
+            "cpan",
+            "git",
+            "swid",
+            "oci",
+            "x",
+            "Npm",
+            "huggingface",
+            "x-1.y",
+            "1x",
+            "x_",
+            "hex",
+            "gem",
+            "julia",
+        ]);
+        let qualifiers = prop::collection::vec(
+            (prop::sample::select(vec!["arch", "epoch", "upstream", "A", "", "a_b", "z~"]), part),
+            0..4,
+        );
+        (ty, prop::option::of(part), part, prop::option::of(part), qualifiers, prop::option::of("[#?&=]?[a-z]?"))
+            .prop_map(|(ty, namespace, name, version, qualifiers, tail)| {
+                let namespace = namespace.map(|text| format!("{text}/")).unwrap_or_default();
+                let version = version.map(|text| format!("@{text}")).unwrap_or_default();
+                let pairs: Vec<String> = qualifiers.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                let mark = if pairs.is_empty() { "" } else { "?" };
+                format!("pkg:{ty}/{namespace}{name}{version}{mark}{}{}", pairs.join("&"), tail.unwrap_or_default())
+            })
+    }
+
+    fn parts(purl: &Purl) -> Vec<Option<String>> {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let qualifiers = purl.qualifiers().flat_map(|(key, value)| [Some(key.to_owned()), Some(value.to_owned())]);
+        [owned(Some(purl.as_str())), owned(Some(purl.ty())), owned(purl.namespace()), owned(Some(purl.name()))]
+            .into_iter()
+            .chain([owned(purl.version()), owned(purl.subpath())])
+            .chain(qualifiers)
+            .collect()
+    }
+
+    /// PURL-E, of a text and of its canonical form.
+    fn check(raw: &str) -> Result<bool, TestCaseError> {
+        let mut judge = Judge::lenient();
+        let full = settled(raw, &mut judge).and_then(Settled::into_purl);
+        let Some(plain) = Plain::read(raw) else { return Ok(false) };
+        let full = full.map_err(|error| TestCaseError::fail(format!("{raw} is taken, and is no purl: {error}")))?;
+        prop_assert!(judge.mends().is_empty(), "{} needs mending", raw);
+        prop_assert_eq!(parts(&plain.into_purl(raw)), parts(&full));
+        Ok(true)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn the_short_way_gives_what_the_full_parser_gives(raw in near_canonical()) {
+            check(&raw)?;
+            if let Ok(purl) = settled(&raw, &mut Judge::lenient()).and_then(Settled::into_purl) {
+                check(purl.as_str())?;
+            }
+        }
+    }
+
+    #[test]
+    fn ordinary_purls_go_the_short_way() {
+        for raw in [
+            "pkg:npm/%40babel/core@7.1.0",
+            "pkg:deb/debian/libssl3@3.0.11-1%2Bdeb12u2?arch=amd64&upstream=openssl%403.0.11",
+            "pkg:golang/github.com/a/b@v1.0.0",
+            "pkg:pypi/requests@2.31.0",
+            "pkg:rpm/redhat/openssl-libs@3.0.7?arch=x86_64&epoch=1",
+        ] {
+            assert!(check(raw).unwrap(), "{raw}");
+        }
+    }
 }

@@ -79,9 +79,16 @@ pub(super) fn decode<'a>(raw: &'a str, judge: &mut Judge) -> Result<Cow<'a, str>
 }
 
 /// The byte that the two digits at the start of `text` give, and what follows them.
-fn escape(text: &[u8]) -> Option<(u8, &[u8])> {
+pub(super) fn escape(text: &[u8]) -> Option<(u8, &[u8])> {
     let ([high, low], rest) = text.split_first_chunk()?;
     Some((digit(*high)? << 4 | digit(*low)?, rest))
+}
+
+/// Whether the text after a `%` begins with two digits as [`encode`] writes them, of a byte that `is` names.
+pub(super) fn is_escape_of(after: &str, is: impl Fn(u8) -> bool) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'A'..=b'F');
+    let digits = after.as_bytes().first_chunk::<2>().filter(|digits| digits.iter().all(|&byte| is_digit(byte)));
+    digits.and_then(|&[high, low]| Some(digit(high)? << 4 | digit(low)?)).is_some_and(is)
 }
 
 fn digit(byte: u8) -> Option<u8> {

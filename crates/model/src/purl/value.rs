@@ -1,4 +1,5 @@
 use super::percent::{Slash, encode};
+use super::plain::{Piece, Plain};
 use super::rules::name_is_path;
 use super::{Parsed, PurlError, PurlParts, build, parse};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -14,7 +15,7 @@ use std::hash::{Hash, Hasher};
 #[derive(Clone)]
 pub struct Purl {
     text: String,
-    canonical_len: usize,
+    canonical_len: u16,
     ty: Span,
     namespace: Option<Span>,
     name: Span,
@@ -23,10 +24,21 @@ pub struct Purl {
     subpath: Option<Span>,
 }
 
+/// The text is twice [`Purl::LEN_MAX`] long at most, so that two bytes will do.
 #[derive(Clone, Copy)]
 struct Span {
-    start: usize,
-    end: usize,
+    start: u16,
+    end: u16,
+}
+
+impl Span {
+    fn new(start: usize, end: usize) -> Self {
+        Self { start: short(start), end: short(end) }
+    }
+}
+
+fn short(at: usize) -> u16 {
+    u16::try_from(at).unwrap_or(u16::MAX)
 }
 
 impl Purl {
@@ -68,7 +80,7 @@ impl Purl {
 
     /// The canonical form.
     pub fn as_str(&self) -> &str {
-        self.text.get(..self.canonical_len).unwrap_or_default()
+        self.text.get(..usize::from(self.canonical_len)).unwrap_or_default()
     }
 
     /// The type, in lower case.
@@ -107,7 +119,7 @@ impl Purl {
     }
 
     fn part(&self, span: Span) -> &str {
-        self.text.get(span.start..span.end).unwrap_or_default()
+        self.text.get(usize::from(span.start)..usize::from(span.end)).unwrap_or_default()
     }
 }
 
@@ -150,7 +162,16 @@ impl Settled<'_> {
         }
         writer.settle(subpath.as_mut(), self.subpath.as_deref());
         let qualifiers = qualifiers.into_boxed_slice();
-        Ok(Purl { text: writer.text, canonical_len, ty, namespace, name, version, qualifiers, subpath })
+        Ok(Purl {
+            text: writer.text,
+            canonical_len: short(canonical_len),
+            ty,
+            namespace,
+            name,
+            version,
+            qualifiers,
+            subpath,
+        })
     }
 
     fn capacity(&self) -> usize {
@@ -165,6 +186,26 @@ impl Settled<'_> {
     }
 }
 
+impl Plain<'_> {
+    /// The purl that was taken apart; `raw` is its text, the canonical one.
+    pub(super) fn into_purl(self, raw: &str) -> Purl {
+        let parts = || self.namespace.into_iter().chain([self.name]).chain(self.version);
+        let values = self.qualifiers().map(|(_, value)| value);
+        let escaped = parts().chain(values).filter(|piece| piece.is_escaped()).map(|piece| piece.text.len());
+        let mut writer = Writer { text: String::with_capacity(raw.len() + escaped.sum::<usize>()) };
+        writer.text.push_str(raw);
+        let span = |start: usize, len: usize| Span::new(start, start + len);
+        let namespace = self.namespace.map(|piece| writer.piece(piece));
+        let name = writer.piece(self.name);
+        let version = self.version.map(|piece| writer.piece(piece));
+        let qualifiers = self.qualifiers().map(|(key, value)| (span(key.start, key.text.len()), writer.piece(value)));
+        let qualifiers = qualifiers.collect();
+        let ty = span(4, self.ty.len());
+        let canonical_len = short(raw.len());
+        Purl { text: writer.text, canonical_len, ty, namespace, name, version, qualifiers, subpath: None }
+    }
+}
+
 struct Writer {
     text: String,
 }
@@ -176,17 +217,27 @@ impl Writer {
         let start = self.text.len();
         // Writing to a string cannot fail.
         let _ = encode(&mut self.text, text, slash);
-        Span { start, end: self.text.len() }
+        Span::new(start, self.text.len())
+    }
+
+    /// Where the decoded form of a part of the canonical text is; it is appended when it differs.
+    fn piece(&mut self, piece: Piece<'_>) -> Span {
+        if !piece.is_escaped() {
+            return Span::new(piece.start, piece.start + piece.text.len());
+        }
+        let start = self.text.len();
+        piece.decode_to(&mut self.text);
+        Span::new(start, self.text.len())
     }
 
     /// Points the span at the decoded text. Encoding only lengthens: equal lengths mean equal texts.
     fn settle(&mut self, span: Option<&mut Span>, decoded: Option<&str>) {
         if let (Some(span), Some(decoded)) = (span, decoded)
-            && span.end - span.start != decoded.len()
+            && usize::from(span.end - span.start) != decoded.len()
         {
             let start = self.text.len();
             self.text.push_str(decoded);
-            *span = Span { start, end: self.text.len() };
+            *span = Span::new(start, self.text.len());
         }
     }
 }
