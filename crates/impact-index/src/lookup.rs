@@ -36,7 +36,7 @@ impl Dictionary {
                 (ask, Probe { hash, name_end: names.len(), term: NONE, found: None })
             }));
             for (_, probe) in &mut block {
-                probe.term = self.terms.candidates(probe.hash).next().unwrap_or(NONE);
+                probe.term = self.terms.first(probe.hash).unwrap_or(NONE);
             }
             for (_, probe) in &mut block {
                 probe.found = self.terms.found(probe.term);

@@ -20,8 +20,9 @@ pub(crate) struct Postings {
     total: u64,
 }
 
+/// Where a set is and how it is kept; as of now, for a later append may move it.
 #[derive(Clone, Copy)]
-enum Slot {
+pub(crate) enum Slot {
     Inline { len: u8, items: [u32; INLINE_MAX] },
     Block { class: u8, len: u32, offset: u32 },
     Dense(u32),
@@ -73,12 +74,48 @@ impl Postings {
     }
 
     pub(crate) fn view(&self, set: u32) -> View<'_> {
-        match self.slots.get(set as usize) {
-            Some(Slot::Inline { len, items }) => View::List(items.get(..usize::from(*len)).unwrap_or_default()),
-            Some(&Slot::Block { len, offset, .. }) => View::List(self.arena.block(offset, len)),
-            Some(&Slot::Dense(at)) => self.dense.get(at as usize).map_or(View::List(&[]), View::Dense),
-            None => View::List(&[]),
+        self.slots.get(set as usize).map_or(View::List(&[]), |slot| self.view_of(slot))
+    }
+
+    fn view_of<'a>(&'a self, slot: &'a Slot) -> View<'a> {
+        match slot {
+            Slot::Inline { len, items } => View::List(items.get(..usize::from(*len)).unwrap_or_default()),
+            &Slot::Block { len, offset, .. } => View::List(self.arena.block(offset, len)),
+            &Slot::Dense(at) => self.dense.get(at as usize).map_or(View::List(&[]), View::Dense),
         }
+    }
+
+    /// Takes the sets' images out of `left`, a bit set, counting use only if asked; stops when none is left.
+    ///
+    /// The largest sets come first, to the power of two: most others then add nothing. Each set's slot is read once, in a
+    /// pass of its own, so that the waits for memory overlap.
+    pub(crate) fn clear_all_from(&self, sets: &[u32], left: &mut [u64], usage_only: bool) {
+        let slots: Vec<(u8, Slot)> = sets
+            .iter()
+            .filter_map(|&set| self.slots.get(set as usize))
+            .map(|&slot| (self.size_class(slot), slot))
+            .collect();
+        let mut work = 0;
+        for slot in by_class(&slots) {
+            work += self.view_of(&slot).clear_from(left, usage_only);
+            // To look costs as much as the work since the last look, no more.
+            if work >= left.len() {
+                work = 0;
+                if left.iter().all(|&word| word == 0) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// 0 for the largest sets, 32 for the empty one.
+    fn size_class(&self, slot: Slot) -> u8 {
+        let len = match slot {
+            Slot::Inline { len, .. } => u32::from(len),
+            Slot::Block { len, .. } => len,
+            Slot::Dense(at) => self.dense.get(at as usize).map_or(0, |dense| dense.len),
+        };
+        u8::try_from(len.leading_zeros()).unwrap_or_default()
     }
 
     /// Adds a posting. Its ordinal is higher than every one in the set (IDX-3).
@@ -294,6 +331,30 @@ impl View<'_> {
             }
         }
     }
+}
+
+/// The slots in the order of their classes.
+fn by_class(slots: &[(u8, Slot)]) -> Vec<Slot> {
+    let mut starts = [0_usize; 34];
+    for &(class, _) in slots {
+        if let Some(start) = starts.get_mut(usize::from(class) + 1) {
+            *start += 1;
+        }
+    }
+    let mut sum = 0;
+    for start in &mut starts {
+        sum += *start;
+        *start = sum;
+    }
+    let mut ordered = vec![Slot::Dense(0); slots.len()];
+    for &(class, slot) in slots {
+        let Some(at) = starts.get_mut(usize::from(class)) else { continue };
+        if let Some(place) = ordered.get_mut(*at) {
+            *place = slot;
+        }
+        *at += 1;
+    }
+    ordered
 }
 
 /// The positions of the bits of a word, ascending.

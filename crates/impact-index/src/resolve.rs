@@ -75,7 +75,7 @@ impl State {
     }
 
     /// The selected images that one of the keys touches: those that would be left are counted down, so that the work
-    /// stops when none is. The largest sets come first; most others then add nothing.
+    /// stops when none is.
     fn union(&self, hits: &Hits, selected: &[u64], usage_only: bool) -> Vec<u64> {
         let mut left = selected.to_vec();
         for key in hits.keys.iter().filter(|key| key.is_narrowed()) {
@@ -87,44 +87,8 @@ impl State {
         for &ordinal in hits.named_once(plain) {
             clear_bit(&mut left, ordinal);
         }
-        let mut work = 0;
-        for set in self.largest_first(&hits.plain_components()) {
-            work += self.postings.view(set).clear_from(&mut left, usage_only);
-            // To look costs as much as the work since the last look, no more.
-            if work >= left.len() {
-                work = 0;
-                if left.iter().all(|&word| word == 0) {
-                    break;
-                }
-            }
-        }
+        self.postings.clear_all_from(&hits.plain_components(), &mut left, usage_only);
         selected.iter().zip(&left).map(|(selected, left)| selected & !left).collect()
-    }
-
-    /// The sets, by falling size to the power of two: that is all the order that the union needs.
-    fn largest_first(&self, sets: &[u32]) -> Vec<u32> {
-        let sizes: Vec<u8> = sets.iter().map(|&set| size_class(self.postings.view(set).len())).collect();
-        let mut starts = [0_usize; 34];
-        for &size in &sizes {
-            if let Some(start) = starts.get_mut(usize::from(size) + 1) {
-                *start += 1;
-            }
-        }
-        let mut sum = 0;
-        for start in &mut starts {
-            sum += *start;
-            *start = sum;
-        }
-        let mut ordered = vec![0; sets.len()];
-        for (&set, &size) in sets.iter().zip(&sizes) {
-            if let Some(at) = starts.get_mut(usize::from(size)) {
-                if let Some(place) = ordered.get_mut(*at) {
-                    *place = set;
-                }
-                *at += 1;
-            }
-        }
-        ordered
     }
 
     /// The images that a key with a subcomponent touches: those that have both.
@@ -209,11 +173,6 @@ impl Side<'_> {
         }
         ordinals
     }
-}
-
-/// 0 for the largest sets, 32 for the empty one.
-fn size_class(len: u32) -> u8 {
-    u8::try_from(len.leading_zeros()).unwrap_or_default()
 }
 
 fn clear_bit(words: &mut [u64], at: u32) {

@@ -29,6 +29,27 @@ impl Table {
         run.filter(move |slot| slot.tag == tag).map(|slot| slot.number)
     }
 
+    /// The first of them, if there is any.
+    pub(crate) fn first(&self, hash: u64) -> Option<u32> {
+        let tag = tag_of(hash);
+        let mut at = self.home(tag);
+        loop {
+            let slot = match self.slots.get(at) {
+                Some(slot) => slot,
+                // The run goes on at the beginning; there is none in an empty table.
+                None if at > 0 => self.slots.first()?,
+                None => return None,
+            };
+            if slot.number == FREE {
+                return None;
+            }
+            if slot.tag == tag {
+                return Some(slot.number);
+            }
+            at = if at >= self.slots.len() { 1 } else { at + 1 };
+        }
+    }
+
     pub(crate) fn insert(&mut self, hash: u64, number: u32) {
         // At most four fifths are taken, so that every run ends.
         if (self.len + 1) * 5 > self.slots.len() * 4 {
@@ -84,6 +105,7 @@ mod tests {
             for tag in tags.iter().copied().chain([0, 7, u64::from(u32::MAX)]) {
                 let mut found: Vec<u32> = table.candidates(tag << 32).collect();
                 found.sort_unstable();
+                prop_assert_eq!(table.first(tag << 32), table.candidates(tag << 32).next());
                 let expected: Vec<u32> = (0_u32..).zip(&tags).filter(|(_, own)| **own == tag).map(|(at, _)| at).collect();
                 prop_assert_eq!(found, expected);
             }

@@ -86,6 +86,11 @@ impl Terms {
         self.table.candidates(hash)
     }
 
+    /// The first of them; nearly always there is no other.
+    pub(crate) fn first(&self, hash: u64) -> Option<u32> {
+        self.table.first(hash)
+    }
+
     /// The name and the version.
     pub(crate) fn get(&self, term: u32) -> (u32, Option<&str>) {
         self.found(term).map_or((NONE, None), |found| (found.name, self.version(found)))
