@@ -1,6 +1,7 @@
 use crate::IndexError;
 
-/// Blocks of u32 in one allocation, in sizes 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, …; a block that is given back is used again.
+/// Blocks of u32 in one allocation, of 1 to 8 words, then in eight sizes to each doubling (9, 10, …, 16, 18, 20, …); a block
+/// that is given back is used again.
 pub(crate) struct Arena {
     words: Vec<u32>,
     /// Offsets of the blocks that are free, by class.
@@ -8,14 +9,23 @@ pub(crate) struct Arena {
 }
 
 /// How many words a block of the class has.
-pub(crate) fn block_len(class: u8) -> usize {
-    usize::from(4 + class % 4) << (class / 4)
+pub(crate) fn block_len(class: usize) -> usize {
+    match class {
+        0..8 => class + 1,
+        _ => (8 + class % 8 + 1) << (class / 8 - 1),
+    }
 }
 
-/// The smallest class with room for so many words.
-pub(crate) fn class_for(len: usize) -> u8 {
-    // 4 × 30 classes reach beyond 2^31 words, more than there are ordinals.
-    (0..120).find(|&class| block_len(class) >= len).unwrap_or(120)
+/// The smallest class with room for so many words, of which there is at least one.
+pub(crate) fn class_for(len: usize) -> usize {
+    let last = len.saturating_sub(1);
+    match last {
+        0..8 => last,
+        _ => {
+            let doublings = last.ilog2() as usize - 3;
+            (doublings << 3) + (last >> doublings)
+        }
+    }
 }
 
 impl Arena {
@@ -23,8 +33,8 @@ impl Arena {
         Self { words: Vec::new(), free: Vec::new() }
     }
 
-    pub(crate) fn alloc(&mut self, class: u8) -> Result<u32, IndexError> {
-        if let Some(offset) = self.free.get_mut(usize::from(class)).and_then(Vec::pop) {
+    pub(crate) fn alloc(&mut self, class: usize) -> Result<u32, IndexError> {
+        if let Some(offset) = self.free.get_mut(class).and_then(Vec::pop) {
             return Ok(offset);
         }
         let end = self.words.len() + block_len(class);
@@ -33,8 +43,7 @@ impl Arena {
         Ok(offset)
     }
 
-    pub(crate) fn release(&mut self, class: u8, offset: u32) {
-        let class = usize::from(class);
+    pub(crate) fn release(&mut self, class: usize, offset: u32) {
         if self.free.len() <= class {
             self.free.resize_with(class + 1, Vec::new);
         }
@@ -63,5 +72,28 @@ impl Arena {
 
     pub(crate) fn bytes_used(&self) -> usize {
         (self.words.len() + self.free.iter().map(Vec::len).sum::<usize>()) * 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_has_room_and_no_smaller_one_would_have() {
+        for len in (1..5000).chain([(1 << 31) - 1, 1 << 31]) {
+            let class = class_for(len);
+            assert!(block_len(class) >= len, "{len}");
+            assert!(class == 0 || block_len(class - 1) < len, "{len}");
+        }
+    }
+
+    #[test]
+    fn a_block_that_is_given_back_is_used_again() {
+        let mut arena = Arena::new();
+        let first = arena.alloc(3).unwrap();
+        let second = arena.alloc(3).unwrap();
+        arena.release(3, first);
+        assert_eq!((arena.alloc(3).unwrap(), arena.alloc(3).unwrap()), (first, second + 4));
     }
 }

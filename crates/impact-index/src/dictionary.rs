@@ -6,6 +6,9 @@ use crate::table::Table;
 use crate::terms::{NONE, Terms};
 use scheduler_model::purl::{Component, MatchName};
 
+/// The bit that says that a component has a source. Terms and pairs are fewer.
+const SOURCED: u32 = 1 << 31;
+
 /// A name with an optional version, as it is looked up.
 pub(crate) type Ask<'a> = (MatchName<'a>, Option<&'a str>);
 
@@ -17,8 +20,10 @@ pub(crate) type Ask<'a> = (MatchName<'a>, Option<&'a str>);
 pub(crate) struct Dictionary {
     pub(crate) names: Interner,
     pub(crate) terms: Terms,
-    /// The terms of each component: its own, and its source's or [`NONE`].
-    components: Vec<(u32, u32)>,
+    /// The term of each component, or [`SOURCED`] and where in `pairs` its two terms are.
+    components: Vec<u32>,
+    /// Own term and source's.
+    pairs: Vec<(u32, u32)>,
     /// Finds components with a source by their terms; one without stands at its term.
     sourced: Table,
     /// (type, name) of the types whose keys may leave the namespace out.
@@ -33,6 +38,7 @@ impl Dictionary {
             names: Interner::new("package names"),
             terms: Terms::new(),
             components: Vec::new(),
+            pairs: Vec::new(),
             sourced: Table::new(),
             bare: Interner::new("package names"),
             names_of_bare: Chains::new(),
@@ -115,14 +121,20 @@ impl Dictionary {
         }
         let full = || IndexError::Full("components");
         let id = u32::try_from(self.components.len()).ok().filter(|&id| id != NONE).ok_or_else(full)?;
-        match source {
-            None => self.terms.set_plain(own, id),
+        let component = match source {
+            None => {
+                self.terms.set_plain(own, id);
+                own
+            }
             Some(source) => {
+                let pair = u32::try_from(self.pairs.len()).ok().filter(|&pair| pair < SOURCED).ok_or_else(full)?;
                 self.terms.add_sourced(own, source, id)?;
                 self.sourced.insert(self.pair_hash(own, source), id);
+                self.pairs.push((own, source));
+                pair | SOURCED
             }
-        }
-        self.components.push((own, source.unwrap_or(NONE)));
+        };
+        self.components.push(component);
         Ok(id)
     }
 
@@ -132,7 +144,7 @@ impl Dictionary {
             None => self.terms.plain(own),
             Some(source) => {
                 let mut candidates = self.sourced.candidates(self.pair_hash(own, source));
-                candidates.find(|&id| self.components.get(id as usize) == Some(&(own, source)))
+                candidates.find(|&id| self.terms_of(id) == (own, Some(source)))
             }
         }
     }
@@ -158,8 +170,12 @@ impl Dictionary {
 
     /// The terms of a component: its own and its source's.
     pub(crate) fn terms_of(&self, component: u32) -> (u32, Option<u32>) {
-        let (own, source) = self.components.get(component as usize).copied().unwrap_or((NONE, NONE));
-        (own, Some(source).filter(|&source| source != NONE))
+        let component = self.components.get(component as usize).copied().unwrap_or(NONE);
+        if component & SOURCED == 0 {
+            return (component, None);
+        }
+        let pair = self.pairs.get((component & !SOURCED) as usize).copied();
+        pair.map_or((NONE, None), |(own, source)| (own, Some(source)))
     }
 
     /// The term in its stored form.
@@ -234,7 +250,8 @@ impl Dictionary {
     pub(crate) fn bytes_used(&self) -> usize {
         self.names.bytes_used()
             + self.terms.bytes_used()
-            + self.components.capacity() * size_of::<(u32, u32)>()
+            + self.components.capacity() * 4
+            + self.pairs.capacity() * size_of::<(u32, u32)>()
             + self.sourced.bytes_used()
             + self.bare.bytes_used()
             + self.names_of_bare.bytes_used()

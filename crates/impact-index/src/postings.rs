@@ -5,27 +5,30 @@ use crate::{IndexError, Thresholds};
 pub(crate) const USED: u32 = 1 << 31;
 /// How many ordinals there can be.
 pub(crate) const ORDINALS_MAX: u32 = USED;
-const INLINE_MAX: usize = 3;
+/// In [`Slot::len`]: the set is kept as bit sets.
+const DENSE: u32 = u32::MAX;
 
 /// Sets of postings, numbered from 0. A posting is an image ordinal with the [`USED`] bit; they come in ascending order
-/// of ordinals. Few are kept in place, more in a list in the arena, and very many as bit sets.
+/// of ordinals. One is kept in place, more in a list in the arena, and very many as bit sets.
 pub(crate) struct Postings {
     slots: Vec<Slot>,
     arena: Arena,
     dense: Vec<Dense>,
     dense_free: Vec<u32>,
-    inline_max: usize,
+    in_place: bool,
     dense_min: u32,
     dense_one_in: u32,
     total: u64,
 }
 
-/// Where a set is and how it is kept; as of now, for a later append may move it.
+/// Where a set is and how it is kept; as of now, for a later append may move it. Eight bytes, since there is one for each
+/// package, and most packages are in few images.
 #[derive(Clone, Copy)]
-pub(crate) enum Slot {
-    Inline { len: u8, items: [u32; INLINE_MAX] },
-    Block { class: u8, len: u32, offset: u32 },
-    Dense(u32),
+struct Slot {
+    /// How many postings, or [`DENSE`].
+    len: u32,
+    /// The posting itself, the block in the arena (its size follows from the length), or the number of the bit sets.
+    at: u32,
 }
 
 #[derive(Default)]
@@ -50,7 +53,7 @@ impl Postings {
             arena: Arena::new(),
             dense: Vec::new(),
             dense_free: Vec::new(),
-            inline_max: usize::from(thresholds.inline_len_max).min(INLINE_MAX),
+            in_place: thresholds.one_in_place,
             dense_min: thresholds.dense_len_min.max(1),
             dense_one_in: thresholds.dense_one_in.max(1),
             total: 0,
@@ -59,7 +62,7 @@ impl Postings {
 
     /// A further set, empty.
     pub(crate) fn push_set(&mut self) {
-        self.slots.push(Slot::Inline { len: 0, items: [0; INLINE_MAX] });
+        self.slots.push(Slot { len: 0, at: 0 });
     }
 
     /// How many sets there are.
@@ -78,10 +81,10 @@ impl Postings {
     }
 
     fn view_of<'a>(&'a self, slot: &'a Slot) -> View<'a> {
-        match slot {
-            Slot::Inline { len, items } => View::List(items.get(..usize::from(*len)).unwrap_or_default()),
-            &Slot::Block { len, offset, .. } => View::List(self.arena.block(offset, len)),
-            &Slot::Dense(at) => self.dense.get(at as usize).map_or(View::List(&[]), View::Dense),
+        match slot.len {
+            DENSE => self.dense.get(slot.at as usize).map_or(View::List(&[]), View::Dense),
+            1 if self.in_place => View::List(std::slice::from_ref(&slot.at)),
+            len => View::List(self.arena.block(slot.at, len)),
         }
     }
 
@@ -110,11 +113,8 @@ impl Postings {
 
     /// 0 for the largest sets, 32 for the empty one.
     fn size_class(&self, slot: Slot) -> u8 {
-        let len = match slot {
-            Slot::Inline { len, .. } => u32::from(len),
-            Slot::Block { len, .. } => len,
-            Slot::Dense(at) => self.dense.get(at as usize).map_or(0, |dense| dense.len),
-        };
+        let dense = |at: u32| self.dense.get(at as usize).map_or(0, |dense| dense.len);
+        let len = if slot.len == DENSE { dense(slot.at) } else { slot.len };
         u8::try_from(len.leading_zeros()).unwrap_or_default()
     }
 
@@ -122,24 +122,15 @@ impl Postings {
     pub(crate) fn append(&mut self, set: u32, ordinal: u32, used: bool) -> Result<(), IndexError> {
         let posting = if used { ordinal | USED } else { ordinal };
         let Some(slot) = self.slots.get(set as usize).copied() else { return Ok(()) };
-        let slot = match slot {
-            Slot::Inline { len, mut items } if usize::from(len) < self.inline_max => {
-                if let Some(item) = items.get_mut(usize::from(len)) {
-                    *item = posting;
-                }
-                Slot::Inline { len: len + 1, items }
-            }
-            Slot::Inline { len, items } => {
-                let kept = items.get(..usize::from(len)).unwrap_or_default();
-                self.list_of(kept.iter().copied().chain([posting]), kept.len() + 1)?
-            }
-            Slot::Block { class, len, offset } => self.append_to_block(class, len, offset, posting)?,
-            Slot::Dense(at) => {
-                if let Some(dense) = self.dense.get_mut(at as usize) {
+        let slot = match slot.len {
+            DENSE => {
+                if let Some(dense) = self.dense.get_mut(slot.at as usize) {
                     dense.append(ordinal, used);
                 }
                 slot
             }
+            0 if self.in_place => Slot { len: 1, at: posting },
+            len => Slot { len: len + 1, at: self.append_to_list(slot, posting)? },
         };
         self.total += 1;
         let slot = self.settle(slot, ordinal)?;
@@ -149,66 +140,70 @@ impl Postings {
         Ok(())
     }
 
-    fn append_to_block(&mut self, class: u8, len: u32, offset: u32, posting: u32) -> Result<Slot, IndexError> {
-        let (class, offset) = if len as usize == block_len(class) {
-            let next = self.arena.alloc(class + 1)?;
-            self.arena.copy(offset, next, len);
-            self.arena.release(class, offset);
-            (class + 1, next)
-        } else {
-            (class, offset)
-        };
-        if let Some(place) = self.arena.block_mut(offset, len as usize + 1).last_mut() {
-            *place = posting;
-        }
-        Ok(Slot::Block { class, len: len + 1, offset })
-    }
-
-    fn list_of(&mut self, postings: impl Iterator<Item = u32>, len: usize) -> Result<Slot, IndexError> {
+    /// Gives the block in which the list is then.
+    fn append_to_list(&mut self, slot: Slot, posting: u32) -> Result<u32, IndexError> {
+        let len = slot.len as usize;
         let class = class_for(len);
-        let offset = self.arena.alloc(class)?;
-        for (place, posting) in self.arena.block_mut(offset, len).iter_mut().zip(postings) {
+        let at = if len == 0 {
+            self.arena.alloc(0)?
+        } else if len == 1 && self.in_place {
+            let at = self.arena.alloc(class_for(2))?;
+            if let Some(place) = self.arena.block_mut(at, 1).first_mut() {
+                *place = slot.at;
+            }
+            at
+        } else if len == block_len(class) {
+            let at = self.arena.alloc(class + 1)?;
+            self.arena.copy(slot.at, at, slot.len);
+            self.arena.release(class, slot.at);
+            at
+        } else {
+            slot.at
+        };
+        if let Some(place) = self.arena.block_mut(at, len + 1).last_mut() {
             *place = posting;
         }
-        Ok(Slot::Block { class, len: u32::try_from(len).map_err(|_| IndexError::Full("postings"))?, offset })
+        Ok(at)
     }
 
     /// Moves a set between list and bit set as its density asks. It goes back at half the density only, so that a set
     /// at the border does not move with every image.
     fn settle(&mut self, slot: Slot, last: u32) -> Result<Slot, IndexError> {
         let ordinals = u64::from(last) + 1;
-        match slot {
-            Slot::Block { class, len, offset }
-                if len >= self.dense_min && u64::from(len) * u64::from(self.dense_one_in) > ordinals =>
-            {
-                let mut dense = Dense::default();
-                for &posting in self.arena.block(offset, len) {
-                    dense.append(posting & !USED, posting & USED != 0);
-                }
-                self.arena.release(class, offset);
-                if let Some(at) = self.dense_free.pop() {
-                    if let Some(place) = self.dense.get_mut(at as usize) {
-                        *place = dense;
-                    }
-                    return Ok(Slot::Dense(at));
-                }
-                let at = u32::try_from(self.dense.len()).map_err(|_| IndexError::Full("postings"))?;
-                self.dense.push(dense);
-                Ok(Slot::Dense(at))
-            }
-            Slot::Dense(at) => {
-                let Some(dense) = self.dense.get_mut(at as usize) else { return Ok(slot) };
-                if u64::from(dense.len) * u64::from(self.dense_one_in) * 2 >= ordinals {
-                    return Ok(slot);
-                }
-                let dense = std::mem::take(dense);
-                self.dense_free.push(at);
-                let mut list = Vec::with_capacity(dense.len as usize);
-                View::Dense(&dense).each(0, u32::MAX, |ordinal, used| list.push(ordinal | if used { USED } else { 0 }));
-                self.list_of(list.iter().copied(), list.len())
-            }
-            Slot::Inline { .. } | Slot::Block { .. } => Ok(slot),
+        if slot.len != DENSE {
+            let is_dense = slot.len >= self.dense_min
+                && u64::from(slot.len) * u64::from(self.dense_one_in) > ordinals
+                && !(slot.len == 1 && self.in_place);
+            return if is_dense { self.dense_of(slot) } else { Ok(slot) };
         }
+        let Some(dense) = self.dense.get_mut(slot.at as usize) else { return Ok(slot) };
+        if u64::from(dense.len) * u64::from(self.dense_one_in) * 2 >= ordinals {
+            return Ok(slot);
+        }
+        let block = self.arena.alloc(class_for(dense.len as usize))?;
+        let dense = std::mem::take(dense);
+        self.dense_free.push(slot.at);
+        let mut list = Vec::with_capacity(dense.len as usize);
+        View::Dense(&dense).each(0, u32::MAX, |ordinal, used| list.push(ordinal | if used { USED } else { 0 }));
+        self.arena.block_mut(block, list.len()).copy_from_slice(&list);
+        Ok(Slot { len: dense.len, at: block })
+    }
+
+    fn dense_of(&mut self, slot: Slot) -> Result<Slot, IndexError> {
+        let mut dense = Dense::default();
+        for &posting in self.arena.block(slot.at, slot.len) {
+            dense.append(posting & !USED, posting & USED != 0);
+        }
+        let at = match self.dense_free.pop() {
+            Some(at) => at,
+            None => u32::try_from(self.dense.len()).map_err(|_| IndexError::Full("postings"))?,
+        };
+        match self.dense.get_mut(at as usize) {
+            Some(place) => *place = dense,
+            None => self.dense.push(dense),
+        }
+        self.arena.release(class_for(slot.len as usize), slot.at);
+        Ok(Slot { len: DENSE, at })
     }
 
     pub(crate) fn bytes_used(&self) -> usize {
@@ -346,7 +341,7 @@ fn by_class(slots: &[(u8, Slot)]) -> Vec<Slot> {
         sum += *start;
         *start = sum;
     }
-    let mut ordered = vec![Slot::Dense(0); slots.len()];
+    let mut ordered = vec![Slot { len: 0, at: 0 }; slots.len()];
     for &(class, slot) in slots {
         let Some(at) = starts.get_mut(usize::from(class)) else { continue };
         if let Some(place) = ordered.get_mut(*at) {
@@ -367,6 +362,10 @@ pub(crate) fn bits_of(word: u64) -> impl Iterator<Item = u32> {
 pub(crate) fn set_bit(words: &mut Vec<u64>, at: u32) {
     let word = (at / 64) as usize;
     if words.len() <= word {
+        // A sixteenth of spare room: these are many, and they all grow with every image.
+        if words.capacity() <= word {
+            words.reserve_exact(word + 1 + word / 16 - words.len());
+        }
         words.resize(word + 1, 0);
     }
     if let Some(word) = words.get_mut(word) {
@@ -387,9 +386,9 @@ mod tests {
         #[test]
         fn sets_hold_what_was_appended_in_every_representation(
             gaps in prop::collection::vec((0_usize..3, 1_u32..40, any::<bool>(), any::<bool>()), 0..300),
-            inline in 0_u8..=3, dense_min in 1_u32..8, one_in in 1_u32..6,
+            one_in_place in any::<bool>(), dense_min in 1_u32..8, one_in in 1_u32..6,
         ) {
-            let thresholds = Thresholds { inline_len_max: inline, dense_len_min: dense_min, dense_one_in: one_in, ..Thresholds::default() };
+            let thresholds = Thresholds { one_in_place, dense_len_min: dense_min, dense_one_in: one_in, ..Thresholds::default() };
             let mut sets = Postings::new(&thresholds);
             let mut model: [Vec<(u32, bool)>; 3] = Default::default();
             (0..3).for_each(|_| sets.push_set());

@@ -5,6 +5,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// In place of a number: there is none.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// How many terms there can be: a bit of their numbers is needed elsewhere.
+const TERMS_MAX: u32 = 1 << 31;
+
 /// Names with an optional version, numbered in the order in which they came, with the components of each.
 ///
 /// Everything that leads from a term to its components is in one row, since on the way of a key each table is a cache
@@ -69,7 +72,7 @@ impl Terms {
     pub(crate) fn push(&mut self, hash: u64, name: u32, version: Option<&str>) -> Result<u32, IndexError> {
         let full = || IndexError::Full("package versions");
         let version = version.unwrap_or_default();
-        let id = u32::try_from(self.rows.len()).ok().filter(|&id| id != NONE).ok_or_else(full)?;
+        let id = u32::try_from(self.rows.len()).ok().filter(|&id| id < TERMS_MAX).ok_or_else(full)?;
         let version_end = u32::try_from(self.versions.len() + version.len()).map_err(|_| full())?;
         let Some(last) = self.last_of_name.get_mut(name as usize) else {
             return Err(IndexError::damaged("the name of a version is missing"));

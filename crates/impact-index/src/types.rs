@@ -6,8 +6,8 @@ use scheduler_model::{ImageDigest, ImagePlace, Selection, TenantId};
 /// When the index changes the way it keeps something. The defaults are for catalogs of any size; tests inject small ones.
 #[derive(Debug, Clone)]
 pub struct Thresholds {
-    /// So many postings are kept in place; at most 3.
-    pub inline_len_max: u8,
+    /// Whether a set of one posting is kept in place.
+    pub one_in_place: bool,
     /// A set of fewer postings is never a bit set.
     pub dense_len_min: u32,
     /// A set that has one in so many of the ordinals becomes a bit set; at half of that it goes back.
@@ -25,9 +25,9 @@ pub struct Thresholds {
 impl Default for Thresholds {
     fn default() -> Self {
         Self {
-            inline_len_max: 3,
+            one_in_place: true,
             dense_len_min: 64,
-            dense_one_in: 32,
+            dense_one_in: 20,
             compact_retired_min: 4096,
             compact_percent: 25,
             segments_max: 128,

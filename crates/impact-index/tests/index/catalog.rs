@@ -151,7 +151,7 @@ pub fn selection() -> impl Strategy<Value = Selection> {
 /// Thresholds at which small catalogs take every path.
 pub fn thresholds() -> impl Strategy<Value = Thresholds> {
     (
-        0_u8..=3,
+        any::<bool>(),
         1_u32..6,
         select(&[1_u32, 2, 4, 32][..]),
         1_u32..8,
@@ -159,13 +159,15 @@ pub fn thresholds() -> impl Strategy<Value = Thresholds> {
         1_usize..5,
         1_usize..80,
     )
-        .prop_map(|(inline, dense_min, one_in, compact_min, percent, segments_max, chunk_bytes)| Thresholds {
-            inline_len_max: inline,
-            dense_len_min: dense_min,
-            dense_one_in: one_in,
-            compact_retired_min: compact_min,
-            compact_percent: percent,
-            segments_max,
-            chunk_bytes,
+        .prop_map(|(one_in_place, dense_min, one_in, compact_min, percent, segments_max, chunk_bytes)| {
+            Thresholds {
+                one_in_place,
+                dense_len_min: dense_min,
+                dense_one_in: one_in,
+                compact_retired_min: compact_min,
+                compact_percent: percent,
+                segments_max,
+                chunk_bytes,
+            }
         })
 }
