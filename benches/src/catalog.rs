@@ -42,7 +42,7 @@ impl Random {
     }
 
     fn below(&mut self, limit: u32) -> u32 {
-        u32::try_from((self.next() >> 32) * u64::from(limit) >> 32).unwrap_or_default()
+        u32::try_from(((self.next() >> 32) * u64::from(limit)) >> 32).unwrap_or_default()
     }
 
     /// From 0 to 1, without 1.
@@ -109,7 +109,7 @@ impl Catalog {
     pub fn used(image: u32, len: usize) -> Option<Vec<u32>> {
         let mut random = Random::of(5, image.into());
         let len = u32::try_from(len).unwrap_or_default();
-        (image % 2 == 0).then(|| (0..len).filter(|_| random.below(3) == 0).collect())
+        (image.is_multiple_of(2)).then(|| (0..len).filter(|_| random.below(3) == 0).collect())
     }
 
     /// The image's digest.
@@ -122,7 +122,7 @@ impl Catalog {
         ImagePlace {
             registry: "registry.example.com".to_owned(),
             repository: format!("team{}/app{}", image % 37, image / 20),
-            namespaces: vec![if image % 10 == 0 { "prod" } else { "test" }.to_owned()],
+            namespaces: vec![if image.is_multiple_of(10) { "prod" } else { "test" }.to_owned()],
             tags: vec![format!("1.{}", image % 20)],
             labels: BTreeMap::from([("team".to_owned(), format!("team{}", image % 37))]),
         }
