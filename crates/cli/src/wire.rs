@@ -109,6 +109,8 @@ fn settings(config: &Config) -> Settings {
         debounce: config.debounce,
         deadline: Duration::from_secs(config.limits.deadline_seconds),
         tenant_rate_per_second: config.limits.tenant_rate_per_second,
+        host_rate_per_second: config.limits.host_rate_per_second,
+        host_rates: config.limits.host_rates.iter().map(|(host, rate)| (host.to_ascii_lowercase(), *rate)).collect(),
         max_attempts: config.retry.max_attempts,
         backoff_base: Duration::from_millis(config.retry.base_millis),
         backoff_cap: Duration::from_secs(config.retry.cap_seconds),

@@ -5,7 +5,7 @@ use crate::ports::{NewRun, PlanInput, Subscription};
 use scheduler_model::ids::{content_id, sha256_hex};
 use scheduler_model::{
     BatchId, ExportHead, Mode, NotifyRule, OnlyIf, Pace, Priority, Reason, Run, RunId, RunLimits, RunState, RunStats,
-    Schedule, Selection, Source, TenantId, Timestamp, Trigger,
+    Schedule, Selection, Source, TagRule, TenantId, Timestamp, Trigger,
 };
 
 /// What the configuration says where a schedule or a caller is silent.
@@ -61,6 +61,7 @@ pub fn manual(id: RunId, tenant: TenantId, request: ManualRequest, defaults: Run
         trigger: Trigger::Manual,
         reason,
         state: RunState::Planning,
+        tags: TagRule::of(request.mode, &input.selection),
         mode: request.mode,
         priority: Priority::Normal,
         stats: RunStats::default(),
@@ -107,6 +108,7 @@ pub fn of_schedule(
         trigger,
         reason,
         state: RunState::Planning,
+        tags: TagRule::of(spec.mode, &spec.selection),
         mode: spec.mode,
         priority: Priority::Normal,
         stats: RunStats::default(),

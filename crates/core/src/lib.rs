@@ -9,6 +9,7 @@ pub mod launch;
 pub mod notify;
 pub mod plan;
 pub mod ports;
+pub mod refresh;
 pub mod settle;
 pub mod tick;
 pub mod window;

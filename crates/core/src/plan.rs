@@ -117,7 +117,7 @@ fn segment_id(run: &Run, position: u32) -> SegmentId {
 pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
-    use scheduler_model::{Mode, NotifyRule, Pace, Priority, Reason, RunId, Trigger};
+    use scheduler_model::{Mode, NotifyRule, Pace, Priority, Reason, RunId, TagRule, Trigger};
 
     pub(crate) fn some_run() -> Run {
         Run {
@@ -128,6 +128,7 @@ pub(crate) mod tests {
             reason: Reason::default(),
             state: RunState::Planning,
             mode: Mode::AnalysisOnly,
+            tags: TagRule::default(),
             priority: Priority::Normal,
             stats: RunStats::default(),
             notify: NotifyRule::default(),

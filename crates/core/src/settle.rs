@@ -60,6 +60,7 @@ pub fn reported(
     OutcomeWrite {
         event: Some((notify::event_type(&delta, &run.notify), event)),
         report: Some(record),
+        tags: None,
         outcome: outcome(
             run,
             image,
@@ -100,7 +101,7 @@ pub fn skipped(
 
 /// Images without a verdict give no event and move no baseline.
 fn silent(outcome: Outcome) -> OutcomeWrite {
-    OutcomeWrite { outcome, event: None, report: None }
+    OutcomeWrite { outcome, event: None, report: None, tags: None }
 }
 
 fn outcome(run: &Run, image: &SegmentImage, attempts: Attempts, now: Timestamp, result: OutcomeResult) -> Outcome {

@@ -1,7 +1,8 @@
 //! What a scanner reports of an image, and what of it is new.
 
-use crate::Timestamp;
+use crate::{ImageDigest, Timestamp};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// How bad a finding is. A severity that is not known counts as low.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -168,4 +169,11 @@ pub struct ReportRecord {
     /// The findings last seen, of a scanner that reports findings; sorted by purl and vulnerability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub findings: Option<Vec<Finding>>,
+}
+
+/// What this service remembers of an image's tags: what each pointed to when the last verdict by it came.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TagRecord {
+    /// By tag.
+    pub tags: BTreeMap<String, ImageDigest>,
 }

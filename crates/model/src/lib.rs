@@ -15,7 +15,7 @@ mod schedule;
 mod selection;
 mod time;
 
-pub use delta::{Attestation, Delta, Finding, Found, Report, ReportRecord, Severity, TopFinding, Verdict};
+pub use delta::{Attestation, Delta, Finding, Found, Report, ReportRecord, Severity, TagRecord, TopFinding, Verdict};
 pub use event::{Batch, ChangedKey, Export, ExportHead, Priority, Source, TenantScope, VulnLink, Window};
 pub use ids::{
     BatchId, EventId, ExportId, IdError, ImageDigest, RunId, ScheduleId, SegmentId, TenantId, WebhookKeyId, WorkerId,
@@ -24,7 +24,7 @@ pub use image::{CatalogComponent, Image, ImagePlace};
 pub use outbound::{ImageEvent, ImageEventType, OutboundBody, OutboundEvent};
 pub use run::{
     ErrorClass, IllegalMove, Lane, Outcome, OutcomeResult, Pace, Reason, ReportedTag, Run, RunState, RunStats, Segment,
-    SegmentImage, SkipReason, Trigger,
+    SegmentImage, SkipReason, TagRule, Trigger,
 };
 pub use schedule::{Misfire, Mode, NotifyRule, OnlyIf, Overlap, RunLimits, Schedule, ScheduleSpec};
 pub use selection::{Scope, Selection, SelectionError, glob_matches};

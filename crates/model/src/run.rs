@@ -1,8 +1,8 @@
 //! Runs: one pass over a set of images each.
 
 use crate::{
-    Delta, ExportId, ImageDigest, Mode, NotifyRule, Priority, RunId, ScheduleId, SegmentId, TenantId, Timestamp,
-    Verdict,
+    Delta, ExportId, ImageDigest, Mode, NotifyRule, Priority, RunId, ScheduleId, SegmentId, Selection, TenantId,
+    Timestamp, Verdict, glob_matches,
 };
 use serde::{Deserialize, Serialize};
 
@@ -207,6 +207,29 @@ pub struct Pace {
     pub parallelism: u32,
 }
 
+/// Whether a run asks what tags point to now, and which tags.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TagRule {
+    /// Whether it asks at all.
+    pub resolve: bool,
+    /// Globs that a tag has to match one of; empty: every tag.
+    pub include: Vec<String>,
+}
+
+impl TagRule {
+    /// The rule of a run in that mode over that selection: a content-refresh resolves always.
+    pub fn of(mode: Mode, selection: &Selection) -> Self {
+        let resolve = selection.resolves_tags || mode == Mode::ContentRefresh;
+        Self { resolve, include: if resolve { selection.include_tags.clone() } else { Vec::new() } }
+    }
+
+    /// Whether the rule lets a tag through.
+    pub fn lets(&self, tag: &str) -> bool {
+        self.include.is_empty() || self.include.iter().any(|glob| glob_matches(glob, tag))
+    }
+}
+
 /// One pass over a set of images.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -225,6 +248,9 @@ pub struct Run {
     pub state: RunState,
     /// What is asked of the scanner.
     pub mode: Mode,
+    /// Which tags are resolved.
+    #[serde(default)]
+    pub tags: TagRule,
     /// How urgent it is.
     pub priority: Priority,
     /// Its numbers.

@@ -184,7 +184,7 @@ impl HttpScanner {
 impl Scanner for HttpScanner {
     async fn report(&self, request: &ReportRequest) -> Result<Report, ScannerError> {
         let mut headers = headers_of(&request.tenant, &request.traceparent);
-        let key = format!("{}:{}", request.run, request.catalog_digest);
+        let key = format!("{}:{}", request.run, request.digest);
         put_header(&mut headers, IDEMPOTENCY_KEY, &key);
         let body = ReportBody {
             image_digest: &request.digest,

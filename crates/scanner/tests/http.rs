@@ -221,7 +221,7 @@ async fn values_that_no_header_holds_cost_no_call() {
     let call = &server.calls()[0];
     assert_eq!(call.header("traceparent"), "");
     assert_eq!(call.header("x-evil"), "");
-    let key = format!("nächtlich:{}", request.catalog_digest);
+    let key = format!("nächtlich:{}", request.digest);
     assert_eq!(call.headers["idempotency-key"].as_bytes(), key.as_bytes());
 }
 

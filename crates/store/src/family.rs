@@ -59,6 +59,8 @@ pub(crate) enum Cf {
     Outcomes,
     /// tenant, digest → what is remembered of the last report.
     Reports,
+    /// tenant, digest → what is remembered of its tags.
+    Tags,
     /// tenant, schedule → what is left over.
     Spills,
     /// tenant, sequence → event.
@@ -81,7 +83,7 @@ pub(crate) enum Cf {
 
 impl Cf {
     /// Every family; `ALL[cf as usize] == cf`.
-    pub(crate) const ALL: [Self; 37] = [
+    pub(crate) const ALL: [Self; 38] = [
         Self::Meta,
         Self::Images,
         Self::Changes,
@@ -110,6 +112,7 @@ impl Cf {
         Self::OpenSegments,
         Self::Outcomes,
         Self::Reports,
+        Self::Tags,
         Self::Spills,
         Self::Outbox,
         Self::OutboxMarks,
@@ -152,6 +155,7 @@ impl Cf {
             Self::OpenSegments => "open-segments",
             Self::Outcomes => "outcomes",
             Self::Reports => "reports",
+            Self::Tags => "tags",
             Self::Spills => "spills",
             Self::Outbox => "outbox",
             Self::OutboxMarks => "outbox-marks",

@@ -57,7 +57,7 @@ mod tests {
         fn seen(&self) -> Vec<SeenReport> {
             let seen = |call: ReportCall| SeenReport {
                 tenant: call.request.tenant.to_string(),
-                key: format!("{}:{}", call.request.run, call.request.catalog_digest),
+                key: format!("{}:{}", call.request.run, call.request.digest),
                 digest: call.request.digest.to_string(),
                 policy_revision: call.request.policy_revision,
                 traceparent: call.request.traceparent,

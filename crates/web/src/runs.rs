@@ -4,7 +4,7 @@ use crate::body::{expect_json, parse, receive};
 use crate::extract::{Listed, Params, Tenant, path_id};
 use crate::keys;
 use crate::problem::Problem;
-use crate::schedules::{check_limits, check_mode, check_selection};
+use crate::schedules::{check_limits, check_selection};
 use crate::state::App;
 use crate::view::{OutcomeView, RunView};
 use axum::Json;
@@ -104,7 +104,6 @@ async fn new_run(app: &App, tenant: &TenantId, asked: RunBody) -> Result<NewRun,
     let limits = asked.limits.unwrap_or_default();
     check_limits(&limits, "/limits")?;
     let mode = asked.mode.unwrap_or_default();
-    check_mode(mode, &selection)?;
     let keys = keys::resolve(app, tenant, asked.keys, asked.vuln_ids).await?;
     let request = ManualRequest {
         mode,

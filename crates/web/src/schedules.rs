@@ -104,7 +104,6 @@ impl ScheduleBody {
         }
         check_selection(&self.selection, "/selection")?;
         check_limits(&self.limits, "/limits")?;
-        check_mode(self.mode, &self.selection)?;
         if self.jitter_seconds > JITTER_SECONDS_MAX {
             return Err(Problem::bad_input("/jitterSeconds", format!("at most {JITTER_SECONDS_MAX}")));
         }
@@ -144,17 +143,6 @@ pub fn check_limits(limits: &RunLimits, at: &str) -> Result<(), Problem> {
         if value.is_some_and(|value| !(1..=most).contains(&value)) {
             return Err(Problem::bad_input(format!("{at}/{member}"), format!("a number from 1 to {most}")));
         }
-    }
-    Ok(())
-}
-
-/// Refuses what this version does not do, rather than doing something else.
-pub fn check_mode(mode: Mode, selection: &Selection) -> Result<(), Problem> {
-    if mode == Mode::ContentRefresh {
-        return Err(Problem::impossible("/mode", "this version does not do content-refresh; use analysis-only"));
-    }
-    if selection.resolves_tags {
-        return Err(Problem::impossible("/selection/resolvesTags", "this version does not resolve tags"));
     }
     Ok(())
 }

@@ -1,11 +1,14 @@
-//! One image of a segment, from its turn to its outcome: pacing, the breaker, the call, and what to do when it fails.
+//! One image of a segment, from its turn to its outcome: pacing, the breaker, the calls, and what to do when one fails.
 
+use crate::refresh;
 use crate::services::Services;
 use parking_lot::Mutex;
 use scheduler_core::launch::call_traceparent;
-use scheduler_core::ports::{Bucket, BucketKey, OutcomeWrite, ReportRequest, ScannerError};
+use scheduler_core::ports::{Bucket, BucketKey, OutcomeWrite, ReportRequest, ScannerError, StoreResult};
 use scheduler_core::settle::{self, Attempts};
-use scheduler_model::{ErrorClass, Found, Report, Run, Segment, SegmentImage, SkipReason, Timestamp};
+use scheduler_model::{
+    ErrorClass, Found, ImageDigest, Report, ReportRecord, Run, Segment, SegmentImage, SkipReason, Timestamp,
+};
 use scheduler_scanner::{Breaker, CallEnd, Pass, Permit, backoff};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -29,17 +32,41 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    fn buckets(&self) -> [Bucket; 2] {
-        [
-            Bucket {
-                key: BucketKey::Tenant(self.run.tenant.clone()),
-                rate_per_second: self.services.settings.tenant_rate_per_second,
-            },
+    /// The buckets that a call needs room in.
+    fn buckets(&self, target: Target<'_>) -> Vec<Bucket> {
+        let mut buckets = vec![
+            self.tenant_bucket(),
             Bucket {
                 key: BucketKey::Group(self.segment.pace_group.clone()),
                 rate_per_second: self.segment.pace.rate_per_second,
             },
-        ]
+        ];
+        if let Target::Registry(host) = target {
+            buckets.push(self.host_bucket(host));
+        }
+        buckets
+    }
+
+    /// The one bucket that a 429 slows.
+    fn complained(&self, target: Target<'_>) -> Bucket {
+        match target {
+            Target::Report => self.tenant_bucket(),
+            Target::Registry(host) | Target::Scan(host) => self.host_bucket(host),
+        }
+    }
+
+    fn tenant_bucket(&self) -> Bucket {
+        Bucket {
+            key: BucketKey::Tenant(self.run.tenant.clone()),
+            rate_per_second: self.services.settings.tenant_rate_per_second,
+        }
+    }
+
+    fn host_bucket(&self, host: &str) -> Bucket {
+        let settings = &self.services.settings;
+        let host = host.to_ascii_lowercase();
+        let rate_per_second = settings.host_rates.get(&host).copied().unwrap_or(settings.host_rate_per_second);
+        Bucket { key: BucketKey::Host(host), rate_per_second }
     }
 
     fn expired(&self, now: Timestamp) -> bool {
@@ -47,55 +74,178 @@ impl Context<'_> {
     }
 }
 
+/// What a call makes the scanner do, and hence which buckets pace it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Target<'a> {
+    /// Analyse what it knows.
+    Report,
+    /// Ask the registry of that host.
+    Registry(&'a str),
+    /// Tell how far a scan of an image of that host is.
+    Scan(&'a str),
+}
+
+/// Why there is nothing more to ask about an image.
+pub(crate) enum Early {
+    /// Its segment is being stopped: the image stays open.
+    Stopped,
+    /// It has its outcome.
+    Settled(Box<OutcomeWrite>),
+}
+
 /// Brings one image to its outcome. `None` when it was stopped before: the image stays open.
 pub(crate) async fn settle_image(context: &Context<'_>, image: &SegmentImage) -> Option<OutcomeWrite> {
-    let services = context.services;
-    let mut attempts = Attempts { count: 0, started_at: services.clock.now() };
-    loop {
-        let slot = tokio::select! {
-            biased;
-            () = context.stop.cancelled() => return None,
-            slot = context.slots.acquire() => slot.ok()?,
-        };
-        let now = services.clock.now();
-        if context.expired(now) {
-            return Some(settle::skipped(context.run, image, attempts, SkipReason::Expired, now));
-        }
-        let pass = match clear(context).await {
-            Clearance::Go(pass) => pass,
-            Clearance::Stopped => return None,
-            Clearance::Expired(now) => {
-                return Some(settle::skipped(context.run, image, attempts, SkipReason::Expired, now));
-            }
-        };
-        if attempts.count == 0 {
-            attempts.started_at = services.clock.now();
-        }
-        let result = report(context, image, attempts.count + 1).await;
-        if ended(context, pass, image, &result).await {
-            attempts.count += 1;
-        }
-        let error = match result {
-            Ok(report) => return settled(context, image, attempts, report).await,
-            Err(error) => error,
-        };
-        drop(slot);
-        debug!(%error, run = %context.run.id, image = %image.digest, attempts = attempts.count, "a report call failed");
-        if !error.retryable || attempts.count >= services.settings.max_attempts {
+    let mut asking = Asking::new(context, image);
+    let result = if context.run.tags.resolve { refresh::settle(&mut asking).await } else { asking.analysed().await };
+    match result {
+        Ok(write) | Err(Early::Settled(write)) => Some(*write),
+        Err(Early::Stopped) => None,
+    }
+}
+
+/// An image that is being asked about.
+pub(crate) struct Asking<'a> {
+    pub context: &'a Context<'a>,
+    pub image: &'a SegmentImage,
+    attempts: Attempts,
+}
+
+impl<'a> Asking<'a> {
+    fn new(context: &'a Context<'a>, image: &'a SegmentImage) -> Self {
+        Self { context, image, attempts: Attempts { count: 0, started_at: context.services.clock.now() } }
+    }
+
+    /// The image as the catalog names it, reported on and settled.
+    pub(crate) async fn analysed(&mut self) -> Result<Box<OutcomeWrite>, Early> {
+        let report = self.report(&self.image.digest).await?;
+        let previous = self.baseline(&report).await?;
+        Ok(self.settled(report, previous.as_ref()))
+    }
+
+    /// A report on a digest.
+    pub(crate) async fn report(&mut self, digest: &ImageDigest) -> Result<Report, Early> {
+        let (context, image) = (self.context, self.image);
+        self.call(Target::Report, |attempt| {
+            let request = ReportRequest {
+                tenant: context.run.tenant.clone(),
+                run: context.run.id.clone(),
+                catalog_digest: image.digest.clone(),
+                digest: digest.clone(),
+                policy_revision: context.run.policy_revision.clone(),
+                traceparent: call_traceparent(context.run, digest.as_str(), attempt),
+            };
+            let span = info_span!("report_call", run = %context.run.id, image = %digest, attempt);
+            async move { context.services.scanner.report(&request).await }.instrument(span)
+        })
+        .await
+    }
+
+    /// Makes a call until it gives an answer: paced, behind the breaker, repeated while that may help, in one of the segment's
+    /// slots. `make` gets the number of the attempt, from 1.
+    pub(crate) async fn call<T, F>(&mut self, target: Target<'_>, make: impl Fn(u32) -> F) -> Result<T, Early>
+    where
+        F: Future<Output = Result<T, ScannerError>>,
+    {
+        let (context, services) = (self.context, self.context.services);
+        let mut tries = 0;
+        loop {
+            let slot = tokio::select! {
+                biased;
+                () = context.stop.cancelled() => return Err(Early::Stopped),
+                slot = context.slots.acquire() => slot.map_err(|_| Early::Stopped)?,
+            };
             let now = services.clock.now();
-            return Some(settle::failed(context.run, image, attempts, error.class, error.message, now));
+            if context.expired(now) {
+                return Err(self.expired(now));
+            }
+            let pass = match clear(context, target).await {
+                Clearance::Go(pass) => pass,
+                Clearance::Stopped => return Err(Early::Stopped),
+                Clearance::Expired(now) => return Err(self.expired(now)),
+            };
+            if self.attempts.count == 0 {
+                self.attempts.started_at = services.clock.now();
+            }
+            let result = make(tries + 1).await;
+            if ended(context, pass, self.image, &result).await {
+                tries += 1;
+                self.attempts.count += 1;
+            }
+            drop(slot);
+            let error = match result {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            debug!(%error, run = %context.run.id, image = %self.image.digest, attempts = tries, "a call failed");
+            if !error.retryable || tries >= services.settings.max_attempts {
+                return Err(self.failed(error.class, error.message));
+            }
+            metrics::counter!("scheduler_retries_total", "class" => class_word(error.class)).increment(1);
+            if error.class == ErrorClass::Throttled {
+                metrics::counter!("scheduler_rate_limited_total", "reason" => "scanner-429").increment(1);
+                services.pacer.slow(&context.complained(target)).await;
+            }
+            self.rest(delay(services, tries, &error)).await?;
         }
-        metrics::counter!("scheduler_retries_total", "class" => class_word(error.class)).increment(1);
-        if error.class == ErrorClass::Throttled {
-            metrics::counter!("scheduler_rate_limited_total", "reason" => "scanner-429").increment(1);
-            let [tenant, _] = context.buckets();
-            services.pacer.slow(&tenant).await;
-        }
-        let wait = delay(services, attempts.count, &error);
+    }
+
+    /// Waits, unless the segment is stopped.
+    pub(crate) async fn rest(&self, time: Duration) -> Result<(), Early> {
         tokio::select! {
-            () = context.stop.cancelled() => return None,
-            () = tokio::time::sleep(wait) => {}
+            () = self.context.stop.cancelled() => Err(Early::Stopped),
+            () = tokio::time::sleep(time) => Ok(()),
         }
+    }
+
+    /// The image is given up.
+    pub(crate) fn failed(&self, class: ErrorClass, message: String) -> Early {
+        let now = self.context.services.clock.now();
+        Early::Settled(Box::new(settle::failed(self.context.run, self.image, self.attempts, class, message, now)))
+    }
+
+    fn expired(&self, now: Timestamp) -> Early {
+        Early::Settled(Box::new(settle::skipped(self.context.run, self.image, self.attempts, SkipReason::Expired, now)))
+    }
+
+    /// What is remembered of the image's last report, where that matters: only findings are compared with what was seen before;
+    /// a delta was taken by the scanner.
+    pub(crate) async fn baseline(&self, report: &Report) -> Result<Option<ReportRecord>, Early> {
+        if !matches!(report.found, Found::Findings(_)) {
+            return Ok(None);
+        }
+        let (store, run) = (&self.context.services.store, self.context.run);
+        let mut records = self
+            .stored("the baseline", || store.reports(&run.tenant, std::slice::from_ref(&self.image.digest)))
+            .await?;
+        Ok(records.pop().flatten())
+    }
+
+    /// Reads from the store, however long that needs; even while the segment is being stopped once, since what was begun is
+    /// recorded.
+    pub(crate) async fn stored<T, F>(&self, what: &str, read: impl Fn() -> F) -> Result<T, Early>
+    where
+        F: Future<Output = StoreResult<T>>,
+    {
+        loop {
+            match read().await {
+                Ok(value) => return Ok(value),
+                Err(error) => {
+                    warn!(%error, image = %self.image.digest, "{what} of an image cannot be read");
+                    self.rest(STORE_RETRY).await?;
+                }
+            }
+        }
+    }
+
+    /// A verdict is there: compared with what was known, it is the image's outcome.
+    pub(crate) fn settled(&self, report: Report, previous: Option<&ReportRecord>) -> Box<OutcomeWrite> {
+        let services = self.context.services;
+        let now = services.clock.now();
+        let mut write = settle::reported(self.context.run, self.image, self.attempts, report, previous, now);
+        if !services.settings.emit {
+            write.event = None;
+        }
+        Box::new(write)
     }
 }
 
@@ -113,7 +263,7 @@ enum Clearance {
 ///
 /// The breaker comes first, so that an outage uses up no reservations: while it is open only the probe reserves. Whoever
 /// reserved before it opened has lost that reservation, since the bucket may have let others in for it by now.
-async fn clear(context: &Context<'_>) -> Clearance {
+async fn clear(context: &Context<'_>, target: Target<'_>) -> Clearance {
     loop {
         let permit = context.breaker.lock().permit(Instant::now());
         let pass = match permit {
@@ -130,7 +280,7 @@ async fn clear(context: &Context<'_>) -> Clearance {
                 }
             }
         };
-        let wait = context.services.pacer.reserve(&context.buckets()).await;
+        let wait = context.services.pacer.reserve(&context.buckets(target)).await;
         tokio::select! {
             biased;
             () = context.stop.cancelled() => {
@@ -147,59 +297,13 @@ async fn clear(context: &Context<'_>) -> Clearance {
 
 /// Tells the breaker how a call ended, and says whether it was an attempt. A probe that failed is followed by a ping, which
 /// tells a scanner that is away from an image that always fails.
-async fn ended(context: &Context<'_>, pass: Pass, image: &SegmentImage, result: &Result<Report, ScannerError>) -> bool {
+async fn ended<T>(context: &Context<'_>, pass: Pass, image: &SegmentImage, result: &Result<T, ScannerError>) -> bool {
     let end = CallEnd::of(result);
     if pass.is_probe() && end == CallEnd::Failed {
         let answered = context.services.scanner.ping().await.is_ok();
         context.breaker.lock().on_ping(&pass, &image.digest, answered, Instant::now());
     }
     context.breaker.lock().on_end(pass, &image.digest, end, Instant::now())
-}
-
-async fn report(context: &Context<'_>, image: &SegmentImage, attempt: u32) -> Result<Report, ScannerError> {
-    let request = ReportRequest {
-        tenant: context.run.tenant.clone(),
-        run: context.run.id.clone(),
-        catalog_digest: image.digest.clone(),
-        digest: image.digest.clone(),
-        policy_revision: context.run.policy_revision.clone(),
-        traceparent: call_traceparent(context.run, image.digest.as_str(), attempt),
-    };
-    let span = info_span!("report_call", run = %context.run.id, image = %image.digest, attempt);
-    context.services.scanner.report(&request).instrument(span).await
-}
-
-/// A verdict is there: compare it with what was known, and make it an outcome. The baseline is read even while the segment
-/// is being stopped, since what was begun is recorded.
-async fn settled(
-    context: &Context<'_>,
-    image: &SegmentImage,
-    attempts: Attempts,
-    report: Report,
-) -> Option<OutcomeWrite> {
-    let services = context.services;
-    // Only findings are compared with what was seen before; a delta was taken by the scanner.
-    let previous = if matches!(report.found, Found::Findings(_)) {
-        loop {
-            match services.store.reports(&context.run.tenant, std::slice::from_ref(&image.digest)).await {
-                Ok(mut records) => break records.pop().flatten(),
-                Err(error) => {
-                    warn!(%error, image = %image.digest, "the baseline of an image cannot be read");
-                    if context.stop.is_cancelled() {
-                        return None;
-                    }
-                    tokio::time::sleep(STORE_RETRY).await;
-                }
-            }
-        }
-    } else {
-        None
-    };
-    let mut write = settle::reported(context.run, image, attempts, report, previous.as_ref(), services.clock.now());
-    if !services.settings.emit {
-        write.event = None;
-    }
-    Some(write)
 }
 
 /// Our own jittered wait, or what the scanner asked for where that is longer.

@@ -11,6 +11,9 @@ pub mod housekeeping;
 mod index_host;
 mod planner;
 mod planning;
+mod refresh;
+#[cfg(test)]
+mod refresh_tests;
 pub mod runner;
 mod segment;
 mod services;

@@ -4,6 +4,7 @@ use crate::index_host::IndexHost;
 use scheduler_core::launch::RunDefaults;
 use scheduler_core::ports::{Clock, Feed, Ids, Pacer, Random, Scanner, SegmentQueue, Store};
 use scheduler_model::WorkerId;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -19,7 +20,11 @@ pub struct Settings {
     pub deadline: Duration,
     /// Report calls of one tenant a second.
     pub tenant_rate_per_second: u32,
-    /// The most calls for one image in one run.
+    /// Calls about one registry host a second.
+    pub host_rate_per_second: u32,
+    /// The same for some hosts, by name.
+    pub host_rates: BTreeMap<String, u32>,
+    /// The most attempts of one call.
     pub max_attempts: u32,
     /// The first wait between attempts is up to this long.
     pub backoff_base: Duration,

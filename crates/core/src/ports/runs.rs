@@ -3,7 +3,8 @@ use crate::cursor::{Cursor, Passed};
 use async_trait::async_trait;
 use scheduler_model::{
     BatchId, ImageDigest, ImageEvent, ImageEventType, OnlyIf, OutboundEvent, Outcome, ReportRecord, Run, RunId,
-    RunLimits, RunState, ScheduleId, Segment, SegmentId, Selection, SkipReason, TenantId, Timestamp, Trigger,
+    RunLimits, RunState, ScheduleId, Segment, SegmentId, Selection, SkipReason, TagRecord, TenantId, Timestamp,
+    Trigger,
 };
 use serde::{Deserialize, Serialize};
 
@@ -109,6 +110,8 @@ pub struct OutcomeWrite {
     pub event: Option<(ImageEventType, ImageEvent)>,
     /// What is remembered of the report: the new baseline.
     pub report: Option<ReportRecord>,
+    /// What is remembered of the image's tags; `None` leaves it as it is.
+    pub tags: Option<TagRecord>,
 }
 
 /// A segment that was taken over.
@@ -231,6 +234,9 @@ pub trait RunStore: Send + Sync {
 
     /// What is remembered of the images' last reports, in the order asked.
     async fn reports(&self, tenant: &TenantId, digests: &[ImageDigest]) -> StoreResult<Vec<Option<ReportRecord>>>;
+
+    /// What is remembered of an image's tags.
+    async fn tags(&self, tenant: &TenantId, digest: &ImageDigest) -> StoreResult<Option<TagRecord>>;
 
     /// What a schedule has left over.
     async fn spill(&self, tenant: &TenantId, schedule: &ScheduleId) -> StoreResult<Option<Spill>>;

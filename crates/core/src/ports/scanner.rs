@@ -7,9 +7,9 @@ use std::time::Duration;
 pub struct ReportRequest {
     /// Whose image.
     pub tenant: TenantId,
-    /// The run; with the digest it makes the `Idempotency-Key`.
+    /// The run; with `digest` it makes the `Idempotency-Key`.
     pub run: RunId,
-    /// The image as the catalog names it, for the key.
+    /// The image as the catalog names it.
     pub catalog_digest: ImageDigest,
     /// The image to report on: the same, or what its tag points to now.
     pub digest: ImageDigest,

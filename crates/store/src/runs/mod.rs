@@ -25,7 +25,7 @@ use scheduler_core::ports::{
 };
 use scheduler_model::{
     ImageDigest, OutboundEvent, Outcome, ReportRecord, Run, RunId, RunState, ScheduleId, Segment, SegmentId,
-    SkipReason, TenantId, Timestamp,
+    SkipReason, TagRecord, TenantId, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -237,6 +237,11 @@ impl RunStore for EmbeddedStore {
     async fn reports(&self, tenant: &TenantId, digests: &[ImageDigest]) -> StoreResult<Vec<Option<ReportRecord>>> {
         let keys: Vec<_> = digests.iter().map(|digest| outcomes::report_key(tenant, digest)).collect();
         self.read(move |view| keys.iter().map(|key| view.doc(Cf::Reports, key)).collect()).await
+    }
+
+    async fn tags(&self, tenant: &TenantId, digest: &ImageDigest) -> StoreResult<Option<TagRecord>> {
+        let key = outcomes::report_key(tenant, digest);
+        self.read(move |view| view.doc(Cf::Tags, &key)).await
     }
 
     async fn spill(&self, tenant: &TenantId, schedule: &ScheduleId) -> StoreResult<Option<Spill>> {

@@ -86,7 +86,7 @@ pub(super) fn write(
     let before = run.state;
     let members: HashSet<&ImageDigest> = segment.images.iter().map(|image| &image.digest).collect();
     let mut inserted = 0;
-    for OutcomeWrite { outcome, event, report } in outcomes {
+    for OutcomeWrite { outcome, event, report, tags } in outcomes {
         if outcome.run != run.id || !members.contains(&outcome.digest) {
             return Err(not_found("image of the segment", outcome.digest.as_str()));
         }
@@ -102,6 +102,9 @@ pub(super) fn write(
         }
         if let Some(report) = report {
             tx.put_doc(Cf::Reports, report_key(&run.tenant, &outcome.digest), &report)?;
+        }
+        if let Some(tags) = tags {
+            tx.put_doc(Cf::Tags, report_key(&run.tenant, &outcome.digest), &tags)?;
         }
     }
     state.remaining = state.remaining.saturating_sub(inserted as u64);

@@ -84,7 +84,7 @@ pub mod cases {
         test.scanner().report(&without).await.map_err(|error| error.message).unwrap_or_else(|error| panic!("{error}"));
         let expected = SeenReport {
             tenant: "tenant-01".to_owned(),
-            key: format!("run-1:{}", request.catalog_digest),
+            key: format!("run-1:{}", request.digest),
             digest: request.digest.to_string(),
             policy_revision: Some("rev-12".to_owned()),
             traceparent: request.traceparent,

@@ -40,6 +40,7 @@ struct Seen {
     scans: HashMap<String, (String, u32)>,
     scan_polls: u32,
     scan_end: Option<ScanState>,
+    throttled: HashMap<String, u32>,
 }
 
 impl ScriptedScanner {
@@ -75,6 +76,11 @@ impl ScriptedScanner {
     pub fn scans_end(&self, polls: u32, end: ScanState) {
         let mut seen = self.seen.lock();
         (seen.scan_polls, seen.scan_end) = (polls, Some(end));
+    }
+
+    /// Answers 429 to so many tries to resolve a tag.
+    pub fn throttle(&self, image_ref: &str, times: u32) {
+        self.seen.lock().throttled.insert(image_ref.to_owned(), times);
     }
 
     /// The reports that were asked for, in the order in which their calls began.
@@ -135,6 +141,10 @@ impl Scanner for ScriptedScanner {
     async fn resolve(&self, request: &ImageScan) -> Result<ImageDigest, ScannerError> {
         let mut seen = self.seen.lock();
         seen.resolved.push(request.image_ref.clone());
+        if let Some(left) = seen.throttled.get_mut(&request.image_ref).filter(|left| **left > 0) {
+            *left -= 1;
+            return Err(failing(ErrorClass::Throttled, None));
+        }
         seen.tags.get(&request.image_ref).cloned().ok_or_else(|| failing(ErrorClass::Rejected, None))
     }
 

@@ -4,8 +4,8 @@ use scheduler_core::ports::{NewRun, OutcomeWrite, PlanInput, PlannedRun};
 use scheduler_model::{
     Batch, ChangedKey, Delta, EventId, Export, Image, ImageDigest, ImageEvent, ImageEventType, ImagePlace, Lane, Mode,
     NotifyRule, OnlyIf, Outcome, OutcomeResult, Pace, Priority, Reason, ReportRecord, Run, RunId, RunLimits, RunState,
-    RunStats, Schedule, ScheduleId, ScheduleSpec, Segment, SegmentImage, Selection, SkipReason, Source, TenantId,
-    TenantScope, Timestamp, Trigger, Verdict, VulnLink,
+    RunStats, Schedule, ScheduleId, ScheduleSpec, Segment, SegmentImage, Selection, SkipReason, Source, TagRule,
+    TenantId, TenantScope, Timestamp, Trigger, Verdict, VulnLink,
 };
 use std::fmt::Debug;
 
@@ -125,6 +125,7 @@ pub fn run(tenant: &TenantId, name: &str) -> Run {
         reason: Reason::default(),
         state: RunState::Planning,
         mode: Mode::AnalysisOnly,
+        tags: TagRule::default(),
         priority: Priority::Normal,
         stats: RunStats::default(),
         notify: NotifyRule::default(),
@@ -242,5 +243,6 @@ pub fn outcome(run: &Run, number: usize, result: OutcomeResult) -> OutcomeWrite 
         outcome,
         event: with_verdict.then_some((ImageEventType::ReportReady, event)),
         report: with_verdict.then_some(report),
+        tags: None,
     }
 }

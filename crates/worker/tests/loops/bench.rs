@@ -14,6 +14,7 @@ use scheduler_store::EmbeddedStore;
 use scheduler_testkit::scanner::ScriptedScanner;
 use scheduler_testkit::store::build::{alpha, at, digest, export, id, image};
 use scheduler_worker::{Fleet, IndexHost, Planner, Services, Settings, runner};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,6 +83,8 @@ impl Default for Options {
             debounce: Duration::from_secs(30),
             deadline: Duration::from_secs(86_400),
             tenant_rate_per_second: 1_000,
+            host_rate_per_second: 1_000,
+            host_rates: BTreeMap::new(),
             max_attempts: 6,
             backoff_base: Duration::from_millis(200),
             backoff_cap: Duration::from_secs(60),

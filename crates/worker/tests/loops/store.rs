@@ -11,7 +11,7 @@ use scheduler_core::ports::{
 use scheduler_core::tick::TickState;
 use scheduler_model::{
     Batch, BatchId, Export, ExportHead, Image, ImageDigest, OutboundEvent, Outcome, ReportRecord, Run, RunId, Schedule,
-    ScheduleId, Segment, SegmentId, SkipReason, Source, TenantId, Timestamp,
+    ScheduleId, Segment, SegmentId, SkipReason, Source, TagRecord, TenantId, Timestamp,
 };
 use scheduler_store::EmbeddedStore;
 use std::sync::Arc;
@@ -127,6 +127,7 @@ delegate! { RunStore:
     skip_rest(tenant: &TenantId, id: &RunId, reason: SkipReason, now: Timestamp) -> Run;
     outcomes(run: &RunId, kind: Option<&str>, after: Option<&str>, limit: usize) -> Page<Outcome>;
     reports(tenant: &TenantId, digests: &[ImageDigest]) -> Vec<Option<ReportRecord>>;
+    tags(tenant: &TenantId, digest: &ImageDigest) -> Option<TagRecord>;
     cursors(tenant: &TenantId) -> Vec<Cursor>;
     spill(tenant: &TenantId, schedule: &ScheduleId) -> Option<Spill>;
     spills_before(before: Timestamp) -> Vec<Spill>;

@@ -5,7 +5,7 @@ use scheduler_core::ports::{
     Allowance, BACKLOG_LIMIT, Claim, EventStore, NewRun, PlanInput, RUNS_LIMIT, Spill, StoreError, StoreResult,
     Subscription,
 };
-use scheduler_model::{Run, RunState, TenantId};
+use scheduler_model::{Run, RunState, TagRecord, TenantId};
 use std::time::Duration;
 
 pub async fn p03_beginning_a_run_again_changes_nothing(store: &impl RunStore) {
@@ -239,7 +239,9 @@ pub async fn p04_an_image_of_another_segment_is_refused_with_all(store: &impl Ru
 pub async fn p05_outcome_event_and_baseline_are_one_write(store: &impl RunStore) {
     let made = planned(store, &run(&alpha(), "r"), &[&[1, 2, 3]]).await;
     let segment = segment_id(&made.id, 0);
-    let writes = vec![outcome(&made, 1, reported(1)), outcome(&made, 2, skipped())];
+    let mut writes = vec![outcome(&made, 1, reported(1)), outcome(&made, 2, skipped())];
+    let tags = TagRecord { tags: [("v1".to_owned(), digest(7))].into() };
+    writes[0].tags = Some(tags.clone());
     let written = store.write_outcomes(&segment, 1, writes.clone(), at(4), false).await.unwrap();
     assert_eq!((written.run.state, written.run.started_at), (RunState::Running, Some(at(2))));
     assert_eq!(written.run.first_verdict_at, Some(at(3)));
@@ -248,6 +250,14 @@ pub async fn p05_outcome_event_and_baseline_are_one_write(store: &impl RunStore)
     let reports = store.reports(&alpha(), &[digest(2), digest(1)]).await.unwrap();
     assert_eq!(reports, [None, writes[0].report.clone()], "in the order asked");
     assert_eq!(store.reports(&beta(), &[digest(1)]).await.unwrap(), [None]);
+    assert_eq!(store.tags(&beta(), &digest(1)).await.unwrap(), None);
+    assert_eq!(store.tags(&alpha(), &digest(2)).await.unwrap(), None);
+    assert_eq!(store.tags(&alpha(), &digest(1)).await.unwrap(), Some(tags.clone()));
+    // An outcome without tags leaves them as they are.
+    let again = planned(store, &run(&alpha(), "again"), &[&[1]]).await;
+    let without = vec![outcome(&again, 1, reported(0))];
+    store.write_outcomes(&segment_id(&again.id, 0), 1, without, at(5), false).await.unwrap();
+    assert_eq!(store.tags(&alpha(), &digest(1)).await.unwrap(), Some(tags));
 }
 
 pub async fn a_run_starts_once(store: &impl RunStore) {
