@@ -77,11 +77,13 @@ pub(crate) enum Cf {
     Ticks,
     /// tenant, source → how far exports are planned.
     Cursors,
+    /// tenant → how many runs and images of it are open: the sums of its `LiveRuns`.
+    Loads,
 }
 
 impl Cf {
     /// Every family; `ALL[cf as usize] == cf`.
-    pub(crate) const ALL: [Self; 37] = [
+    pub(crate) const ALL: [Self; 38] = [
         Self::Meta,
         Self::Images,
         Self::Changes,
@@ -119,6 +121,7 @@ impl Cf {
         Self::ScheduleMarks,
         Self::Ticks,
         Self::Cursors,
+        Self::Loads,
     ];
 
     /// The family's name on disk.
@@ -161,6 +164,7 @@ impl Cf {
             Self::ScheduleMarks => "schedule-marks",
             Self::Ticks => "ticks",
             Self::Cursors => "cursors",
+            Self::Loads => "loads",
         }
     }
 }
