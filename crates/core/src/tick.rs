@@ -95,7 +95,7 @@ impl TickState {
             tenant: schedule.tenant.clone(),
             schedule: schedule.id.clone(),
             revision: 0,
-            handled: schedule.ticks_from,
+            handled: schedule.counts_from(),
             next: None,
             time_zone_data: String::new(),
             waiting: None,
@@ -106,15 +106,15 @@ impl TickState {
     /// The state after what was edited: instants before a resumption or under an earlier expression are gone, one that
     /// waits too.
     pub fn under(mut self, schedule: &Schedule) -> Self {
-        self.handled = self.handled.max(schedule.ticks_from);
-        self.waiting = self.waiting.filter(|waiting| waiting.instant > schedule.ticks_from);
+        self.handled = self.handled.max(schedule.counts_from());
+        self.waiting = self.waiting.filter(|waiting| waiting.instant > schedule.counts_from());
         self
     }
 
     /// The instant that waits for a run, if the schedule may have one.
     pub fn waits(&self, schedule: &Schedule) -> Option<Waiting> {
         let ticks = schedule.spec.enabled && schedule.spec.when_cron.is_some() && schedule.deleted_at.is_none();
-        self.waiting.filter(|waiting| ticks && waiting.instant > schedule.ticks_from)
+        self.waiting.filter(|waiting| ticks && waiting.instant > schedule.counts_from())
     }
 }
 

@@ -41,7 +41,7 @@ fn schedule(misfire: Misfire, jitter_seconds: u32) -> Schedule {
             notify: NotifyRule::default(),
             limits: RunLimits::default(),
         },
-        ticks_from: at(0),
+        ticks_from: Some(at(0)),
         version: 1,
         created_at: at(0),
         updated_at: at(0),
@@ -119,7 +119,7 @@ fn an_edit_drops_what_came_before_it() {
     state.waiting = Some(Waiting { instant: at(60), catch_up: false, obstacle: Obstacle::Limits });
     assert_eq!(state.clone().under(&made), state);
     assert!(state.waits(&made).is_some());
-    made.ticks_from = at(60);
+    made.ticks_from = Some(at(60));
     assert_eq!(state.waits(&made), None);
     let state = state.under(&made);
     assert_eq!((state.handled, state.waiting), (at(60), None));

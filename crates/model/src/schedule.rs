@@ -147,7 +147,9 @@ pub struct Schedule {
     /// What it says.
     pub spec: ScheduleSpec,
     /// Instants up to here are none of its: when it was made, last resumed, or last given another expression or zone.
-    pub ticks_from: Timestamp,
+    /// Schedules of data that is older than this member count from when they were made.
+    #[serde(default)]
+    pub ticks_from: Option<Timestamp>,
     /// Moves on with every change; the ETag.
     pub version: u64,
     /// When it was made.
@@ -161,4 +163,11 @@ pub struct Schedule {
     /// Set when it was deleted; its runs stay readable.
     #[serde(default)]
     pub deleted_at: Option<Timestamp>,
+}
+
+impl Schedule {
+    /// Instants up to here are none of the schedule's.
+    pub fn counts_from(&self) -> Timestamp {
+        self.ticks_from.unwrap_or(self.created_at)
+    }
 }

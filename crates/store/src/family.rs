@@ -79,6 +79,8 @@ pub(crate) enum Cf {
     Ticks,
     /// tenant, source → how far exports are planned.
     Cursors,
+    /// tenant → how many runs and images of it are open: the sums of its `LiveRuns`.
+    Loads,
 }
 
 impl Cf {
@@ -122,6 +124,7 @@ impl Cf {
         Self::ScheduleMarks,
         Self::Ticks,
         Self::Cursors,
+        Self::Loads,
     ];
 
     /// The family's name on disk.
@@ -165,6 +168,7 @@ impl Cf {
             Self::ScheduleMarks => "schedule-marks",
             Self::Ticks => "ticks",
             Self::Cursors => "cursors",
+            Self::Loads => "loads",
         }
     }
 }

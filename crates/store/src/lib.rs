@@ -20,6 +20,7 @@ mod read;
 mod runs;
 mod schedules;
 mod ticks;
+mod upgrade;
 
 use commit::{CATALOG_HEAD, Committer, SCHEDULES_HEAD, Signals, Tx};
 use engine::{Engine, View};
@@ -96,9 +97,11 @@ impl EmbeddedStore {
     /// Opens a folder, which is created when it is not there. One process may have it open.
     pub fn open(folder: &Path) -> Result<Self, OpenError> {
         let engine = Arc::new(Engine::open(folder)?);
+        let unread = |source| OpenError::Meta { folder: folder.to_path_buf(), source };
+        upgrade::upgrade(&engine).map_err(unread)?;
         let (catalog, schedules) = engine
             .read(|view| Ok((view.number(Cf::Meta, CATALOG_HEAD)?, view.number(Cf::Meta, SCHEDULES_HEAD)?)))
-            .map_err(|source| OpenError::Meta { folder: folder.to_path_buf(), source })?;
+            .map_err(unread)?;
         let signals = Arc::new(Signals {
             catalog: watch::Sender::new(catalog),
             outbox: watch::Sender::new(0),

@@ -11,9 +11,11 @@ mod export;
 mod extract;
 mod hub;
 mod images;
+mod instants;
 mod intake;
 mod keys;
 mod lines;
+mod policy;
 mod preview;
 mod problem;
 mod runs;
@@ -42,7 +44,9 @@ pub fn router(app: Arc<App>) -> Router {
     let api = Router::new()
         .route("/schedules", get(schedules::list).post(schedules::create))
         .route("/schedules/{id}", get(schedules::get).patch(schedules::patch).delete(schedules::delete))
-        .route("/schedules/{id}/next", get(schedules::next))
+        .route("/schedules/{id}/next", get(instants::next))
+        .route("/schedules/preview", post(instants::preview))
+        .route("/cursors", get(policy::cursors))
         .route("/run", post(runs::start))
         .route("/runs", get(runs::list))
         .route("/runs/{id}", get(runs::get))
@@ -59,6 +63,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/admin/index/rebuild", post(system::index_rebuild))
         .route("/events/feedser-export", post(events::feedser))
         .route("/events/vexer-export", post(events::vexer))
+        .route("/events/policy-revision", post(policy::revision))
         .route("/events/stream", get(stream::events));
     Router::new()
         .nest(BASE_PATH, api)

@@ -25,7 +25,6 @@ const ANONYMOUS: &str = "anonymous";
 
 const NAME_LEN_MAX: usize = 200;
 const JITTER_SECONDS_MAX: u32 = 86_400;
-const NEXT_COUNT_MAX: usize = 500;
 
 /// A schedule as it is written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -162,7 +161,7 @@ pub async fn create(
         id: ScheduleId::try_from(app.ids.fresh()).map_err(|_| Problem::internal())?,
         tenant,
         spec,
-        ticks_from: now,
+        ticks_from: Some(now),
         version: 1,
         created_at: now,
         updated_at: now,
@@ -231,7 +230,7 @@ pub async fn patch(
         // A member that is taken away gets its default, as at creation.
         schedule.spec = from_value::<ScheduleBody>(&document)?.validate()?;
         if schedule.spec.ticks_otherwise(&before) {
-            schedule.ticks_from = app.clock.now();
+            schedule.ticks_from = Some(app.clock.now());
         }
         schedule.version = expected + 1;
         schedule.updated_at = app.clock.now().max(schedule.updated_at);
@@ -269,42 +268,15 @@ pub async fn delete(
     }
 }
 
-/// `GET /schedules/{id}/next`
-pub async fn next(
-    State(app): State<Arc<App>>,
-    Tenant(tenant): Tenant,
-    Path(id): Path<String>,
-    params: Params,
-) -> Result<Response, Problem> {
-    let count: usize = params.read("count", "a number")?.unwrap_or(10);
-    if !(1..=NEXT_COUNT_MAX).contains(&count) {
-        return Err(Problem::bad_input("?count", format!("{count} is not between 1 and {NEXT_COUNT_MAX}")));
-    }
-    let after = match params.one("after") {
-        Some(text) => Timestamp::parse(text).map_err(|e| Problem::bad_input("?after", e.to_string()))?,
-        None => app.clock.now(),
-    };
-    let schedule = find(&app, &tenant, id).await?;
-    let items: Vec<String> = calendar(&schedule.spec)
-        .map(|calendar| {
-            calendar
-                .upcoming(after.utc())
-                .take(count)
-                .map(|instant| instant.to_rfc3339_opts(chrono::SecondsFormat::Secs, true))
-                .collect()
-        })
-        .unwrap_or_default();
-    Ok(Json(json!({ "items": items })).into_response())
-}
-
 /// The calendar of a schedule that ticks.
-fn calendar(spec: &ScheduleSpec) -> Option<Calendar> {
+pub fn calendar(spec: &ScheduleSpec) -> Option<Calendar> {
     let expr = CronExpr::parse(spec.when_cron.as_deref()?).ok()?;
     let zone = Zone::parse(&spec.timezone).ok()?;
     Some(Calendar { expr, zone })
 }
 
-async fn find(app: &App, tenant: &TenantId, id: String) -> Result<Schedule, Problem> {
+/// The tenant's schedule of that id.
+pub async fn find(app: &App, tenant: &TenantId, id: String) -> Result<Schedule, Problem> {
     let id: ScheduleId = path_id(id, "schedule")?;
     app.store.schedule(tenant, &id).await?.ok_or_else(|| Problem::not_found(format!("schedule {id}")))
 }
@@ -315,7 +287,8 @@ async fn view(app: &App, schedule: Schedule) -> Result<ScheduleView, Problem> {
         .and_then(|calendar| calendar.next(app.clock.now().utc()))
         .map(Timestamp::from);
     let last = app.store.last_run(&schedule.tenant, &schedule.id).await?;
-    Ok(ScheduleView::new(schedule, app.run_defaults.usage_only, next, last))
+    let state = app.store.ticks(&[(schedule.tenant.clone(), schedule.id.clone())]).await?.pop().flatten();
+    Ok(ScheduleView::new(schedule, app.run_defaults.usage_only, next, last, state))
 }
 
 /// The schedule with its ETag.

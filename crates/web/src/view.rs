@@ -1,5 +1,6 @@
 //! Documents as callers see them. They are owned here: what is stored may change its form without them.
 
+use scheduler_core::tick::TickState;
 use scheduler_model::{
     Attestation, Delta, ErrorClass, Image, ImageDigest, ImagePlace, Misfire, Mode, NotifyRule, OnlyIf, Outcome,
     OutcomeResult, Overlap, Priority, Reason, ReportedTag, Run, RunId, RunLimits, RunState, RunStats, Schedule,
@@ -141,11 +142,30 @@ pub struct ScheduleView {
     limits: RunLimits,
     next_run_at: Option<Timestamp>,
     last_run: Option<LastRun>,
+    waiting: Option<WaitingView>,
+    last_dropped: Option<DroppedView>,
     created_at: Timestamp,
     updated_at: Timestamp,
     created_by: String,
     updated_by: String,
     version: u64,
+}
+
+/// An instant whose run has not begun, and why.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WaitingView {
+    scheduled_for: Timestamp,
+    catch_up: bool,
+    because: &'static str,
+}
+
+/// An instant that got no run, and why.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DroppedView {
+    scheduled_for: Timestamp,
+    because: &'static str,
 }
 
 #[derive(Serialize)]
@@ -164,7 +184,16 @@ impl ScheduleView {
         usage_only_default: bool,
         next_run_at: Option<Timestamp>,
         last_run: Option<Run>,
+        ticks: Option<TickState>,
     ) -> Self {
+        let waiting = ticks.as_ref().and_then(|state| state.waits(&schedule)).map(|waiting| WaitingView {
+            scheduled_for: waiting.instant,
+            catch_up: waiting.catch_up,
+            because: waiting.obstacle.as_str(),
+        });
+        let last_dropped = ticks
+            .and_then(|state| state.dropped)
+            .map(|dropped| DroppedView { scheduled_for: dropped.instant, because: dropped.obstacle.as_str() });
         let spec = schedule.spec;
         Self {
             id: schedule.id,
@@ -190,6 +219,8 @@ impl ScheduleView {
                 started_at: run.started_at,
                 stats: run.stats,
             }),
+            waiting,
+            last_dropped,
             created_at: schedule.created_at,
             updated_at: schedule.updated_at,
             created_by: schedule.created_by,

@@ -77,7 +77,7 @@ impl Planner {
     }
 
     /// Does everything that is due, and says when to look again.
-    async fn look(&mut self) -> StoreResult<Instant> {
+    pub async fn look(&mut self) -> StoreResult<Instant> {
         let mut again = Instant::now() + LOOK_EVERY;
         for source in Source::ALL {
             if let Some(until) = self.close_batch(source).await? {

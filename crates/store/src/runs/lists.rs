@@ -1,6 +1,6 @@
 //! Reading runs and outcomes in order.
 
-use super::{LiveDoc, of_run, schedule_prefix};
+use super::{LoadDoc, load_key, of_run, schedule_prefix};
 use crate::doc;
 use crate::family::Cf;
 use crate::key::{Key, from_cursor, text_after, to_cursor};
@@ -128,6 +128,6 @@ pub(super) fn outcomes(
 
 /// How many runs of the tenant have not ended, and how many of their images have no outcome.
 pub(super) fn load(read: &(impl Read + ?Sized), tenant: &TenantId) -> StoreResult<(u64, u64)> {
-    let live: Vec<LiveDoc> = read.docs(Cf::LiveRuns, &Key::default().id(tenant.as_str()).done())?;
-    Ok((live.len() as u64, live.iter().map(|run| run.open).sum()))
+    let load: LoadDoc = read.doc(Cf::Loads, &load_key(tenant))?.unwrap_or_default();
+    Ok((load.runs, load.open))
 }

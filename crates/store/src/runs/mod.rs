@@ -1,7 +1,8 @@
 //! Runs, their segments and outcomes, the outbox, and what is remembered of reports.
 //!
 //! - RUN-1: an outcome, its event, its baseline and its part of the run's numbers are one write (P4, P5).
-//! - RUN-2: a run is in `LiveRuns` (and `LiveBySchedule`) until it ends and in `EndedRuns` after; `save` is the one place that moves it.
+//! - RUN-2: a run is in `LiveRuns` (and `LiveBySchedule`) until it ends and in `EndedRuns` after, and `Loads` holds the sums of
+//!   `LiveRuns`; `save` is the one place that moves it.
 //! - RUN-3: a segment is in `OpenSegments` exactly as long as one of its images has no outcome.
 
 mod begin;
@@ -29,11 +30,21 @@ use scheduler_model::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What is open of a run that has not ended: enough to answer how loaded a tenant is without reading its runs.
+/// What is open of a run that has not ended.
 #[derive(Debug, Serialize, Deserialize)]
-struct LiveDoc {
+pub(crate) struct LiveDoc {
     /// Images without an outcome.
-    open: u64,
+    pub(crate) open: u64,
+}
+
+/// What is open of a tenant: a sum that is kept, since a walk over its live runs would pass all that have ended since the
+/// engine's last compaction.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct LoadDoc {
+    /// Runs that have not ended.
+    pub(crate) runs: u64,
+    /// Their images without an outcome.
+    pub(crate) open: u64,
 }
 
 /// The part of a segment that changes.
@@ -81,6 +92,14 @@ pub(crate) fn schedule_prefix(tenant: &TenantId, schedule: &ScheduleId) -> Key {
     Key::default().id(tenant.as_str()).id(schedule.as_str())
 }
 
+pub(crate) fn live_of_schedule_key(run: &Run, schedule: &ScheduleId) -> Vec<u8> {
+    schedule_prefix(&run.tenant, schedule).last(run.id.as_str())
+}
+
+pub(crate) fn load_key(tenant: &TenantId) -> Vec<u8> {
+    tenant.as_str().as_bytes().to_vec()
+}
+
 pub(crate) fn by_schedule_key(run: &Run, schedule: &ScheduleId) -> Vec<u8> {
     schedule_prefix(&run.tenant, schedule).time_desc(run.created_at).last(run.id.as_str())
 }
@@ -106,25 +125,42 @@ pub(crate) fn has_live_runs(
 
 /// Writes a run and puts it where its state belongs.
 fn save(tx: &mut Tx<'_>, run: &Run) -> StoreResult<()> {
-    let of_schedule =
-        run.schedule.as_ref().map(|schedule| schedule_prefix(&run.tenant, schedule).last(run.id.as_str()));
-    if run.state.is_ended() {
-        if let Some(key) = of_schedule {
+    let before: Option<LiveDoc> = tx.doc(Cf::LiveRuns, &live_key(run))?;
+    let of_schedule = run.schedule.as_ref().map(|schedule| live_of_schedule_key(run, schedule));
+    let after = if run.state.is_ended() {
+        if let Some(key) = of_schedule.filter(|_| before.is_some()) {
             tx.delete(Cf::LiveBySchedule, key);
         }
         tx.delete(Cf::LiveRuns, live_key(run));
         tx.put(Cf::EndedRuns, ended_key(run), Vec::new());
+        None
     } else {
-        if let Some(key) = of_schedule {
+        if let Some(key) = of_schedule.filter(|_| before.is_none()) {
             tx.put(Cf::LiveBySchedule, key, Vec::new());
         }
-        let open = run.stats.queued.saturating_sub(run.stats.ended());
-        tx.put_doc(Cf::LiveRuns, live_key(run), &LiveDoc { open })?;
-    }
+        let live = LiveDoc { open: run.stats.queued.saturating_sub(run.stats.ended()) };
+        tx.put_doc(Cf::LiveRuns, live_key(run), &live)?;
+        Some(live)
+    };
+    count_load(tx, &run.tenant, before, after)?;
     if run.state != RunState::Planning {
         tx.delete(Cf::Planning, run_key(&run.id));
     }
     tx.put_doc(Cf::Runs, run_key(&run.id), run)
+}
+
+/// Keeps the sum of what is open of a tenant.
+fn count_load(tx: &mut Tx<'_>, tenant: &TenantId, before: Option<LiveDoc>, after: Option<LiveDoc>) -> StoreResult<()> {
+    let counted = |live: Option<LiveDoc>| live.map_or((0, 0), |live| (1, live.open));
+    let (before, after) = (counted(before), counted(after));
+    if before == after {
+        return Ok(());
+    }
+    let key = load_key(tenant);
+    let load: LoadDoc = tx.doc(Cf::Loads, &key)?.unwrap_or_default();
+    let runs = (load.runs + after.0).saturating_sub(before.0);
+    let open = (load.open + after.1).saturating_sub(before.1);
+    tx.put_doc(Cf::Loads, key, &LoadDoc { runs, open })
 }
 
 /// Moves a run on; `Conflict` when its state has no such move.

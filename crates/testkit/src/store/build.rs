@@ -73,7 +73,7 @@ pub fn schedule(tenant: &TenantId, name: &str) -> Schedule {
             notify: NotifyRule::default(),
             limits: RunLimits::default(),
         },
-        ticks_from: at(0),
+        ticks_from: Some(at(0)),
         version: 1,
         created_at: at(0),
         updated_at: at(0),

@@ -1,0 +1,176 @@
+//! A new policy revision, and how far exports are planned.
+
+use crate::body::{expect_json, parse, receive};
+use crate::extract::Tenant;
+use crate::problem::Problem;
+use crate::state::App;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use scheduler_core::cursor::{Cursor, Hole};
+use scheduler_core::launch;
+use scheduler_core::ports::{ScheduleFilter, StoreError};
+use scheduler_model::{ExportId, RunId, Schedule, ScheduleId, Source, TenantId, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tracing::info;
+
+const REVISION_LEN_MAX: usize = 256;
+const PAGE_LEN: usize = 200;
+
+/// Who is written down as the author of the change.
+const AUTHOR: &str = "policy-revision";
+
+/// A revision that is in force now.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PolicyBody {
+    policy_revision: String,
+    /// Only schedules under this one are concerned.
+    #[serde(default)]
+    previous: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Begun {
+    schedule_id: ScheduleId,
+    run_id: RunId,
+}
+
+/// `POST /events/policy-revision`: moves the tenant's schedules that are under another revision to this one, and begins a run
+/// of each that is enabled. Repeating it goes on where it was broken off.
+pub async fn revision(
+    State(app): State<Arc<App>>,
+    Tenant(tenant): Tenant,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    expect_json(&headers)?;
+    let asked: PolicyBody = parse(&receive(&headers, body, app.limits.body_bytes).await?)?;
+    for (at, text) in [("/policyRevision", Some(&asked.policy_revision)), ("/previous", asked.previous.as_ref())] {
+        let valid = |text: &String| (1..=REVISION_LEN_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
+        if text.is_some_and(|text| !valid(text)) {
+            return Err(Problem::bad_input(at, format!("1 to {REVISION_LEN_MAX} characters, none of control")));
+        }
+    }
+    let (mut after, mut moved, mut runs) = (None, 0_usize, Vec::new());
+    let (live, _) = app.store.load(&tenant).await?;
+    let room = app.limits.active_runs_per_tenant.saturating_sub(live);
+    loop {
+        let page = app.store.schedules(&tenant, &ScheduleFilter::default(), after.as_deref(), PAGE_LEN).await?;
+        for schedule in page.items {
+            if !concerns(&asked, &schedule) {
+                continue;
+            }
+            if schedule.spec.enabled && runs.len() as u64 >= room {
+                app.conductor.run_begun();
+                metrics::counter!("scheduler_rate_limited_total", "reason" => "active-runs").increment(1);
+                let detail = format!(
+                    "{moved} schedules are under {} now, others are not: limits.maxActiveRunsPerTenant is reached; \
+                     repeat the request when runs have ended",
+                    asked.policy_revision
+                );
+                return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit-reached", detail).retry_after(10));
+            }
+            if let Some(run_id) = move_to(&app, &tenant, &asked, &schedule.id, &mut moved).await? {
+                runs.push(Begun { schedule_id: schedule.id, run_id });
+            }
+        }
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    app.conductor.run_begun();
+    metrics::counter!("scheduler_events_total", "source" => "policy", "result" => "accepted").increment(1);
+    info!(tenant = %tenant, revision = asked.policy_revision, moved, runs = runs.len(), "a policy revision came");
+    let answer = json!({ "policyRevision": asked.policy_revision, "moved": moved, "runs": runs });
+    Ok((StatusCode::ACCEPTED, Json(answer)))
+}
+
+/// Whether the schedule is under a revision that is over.
+fn concerns(asked: &PolicyBody, schedule: &Schedule) -> bool {
+    schedule.spec.only_if.policy_revision.as_ref().is_some_and(|current| {
+        *current != asked.policy_revision && asked.previous.as_ref().is_none_or(|previous| previous == current)
+    })
+}
+
+/// Begins the run first and moves the schedule then: broken off in between, the same run is found the next time.
+async fn move_to(
+    app: &App,
+    tenant: &TenantId,
+    asked: &PolicyBody,
+    id: &ScheduleId,
+    moved: &mut usize,
+) -> Result<Option<RunId>, Problem> {
+    let mut begun = None;
+    loop {
+        let Some(mut schedule) = app.store.schedule(tenant, id).await?.filter(|found| concerns(asked, found)) else {
+            return Ok(begun);
+        };
+        let now = app.clock.now();
+        if schedule.spec.enabled && begun.is_none() {
+            let new = launch::of_policy(&schedule, &asked.policy_revision, app.run_defaults, now);
+            begun = Some(new.run.id.clone());
+            app.store.begin_run(new).await?;
+        }
+        let expected = schedule.version;
+        schedule.spec.only_if.policy_revision = Some(asked.policy_revision.clone());
+        schedule.version = expected + 1;
+        schedule.updated_at = now.max(schedule.updated_at);
+        schedule.updated_by = AUTHOR.to_owned();
+        match app.store.update_schedule(schedule, expected).await {
+            Ok(()) => {
+                *moved += 1;
+                return Ok(begun);
+            }
+            // Edited in this moment: look again.
+            Err(StoreError::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// A cursor as callers see it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CursorView {
+    source: Source,
+    export_id: ExportId,
+    window_end: Option<Timestamp>,
+    moved_at: Timestamp,
+    holes_found: u64,
+    holes: Vec<HoleView>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HoleView {
+    from: Timestamp,
+    to: Timestamp,
+    found_by: RunId,
+}
+
+impl From<Cursor> for CursorView {
+    fn from(cursor: Cursor) -> Self {
+        let shown = |Hole { from, to, found_by }| HoleView { from, to, found_by };
+        Self {
+            source: cursor.source,
+            export_id: cursor.export_id,
+            window_end: cursor.window_end,
+            moved_at: cursor.moved_at,
+            holes_found: cursor.holes_found,
+            holes: cursor.holes.into_iter().map(shown).collect(),
+        }
+    }
+}
+
+/// `GET /cursors`: per source the last planned export, and the times that none spoke of. There is one for each source at
+/// most, so the list has one page.
+pub async fn cursors(State(app): State<Arc<App>>, Tenant(tenant): Tenant) -> Result<Json<Value>, Problem> {
+    let cursors: Vec<CursorView> = app.store.cursors(&tenant).await?.into_iter().map(CursorView::from).collect();
+    Ok(Json(json!({ "items": cursors, "nextCursor": null })))
+}
