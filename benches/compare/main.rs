@@ -74,8 +74,12 @@ fn index(catalog: &Catalog) -> Result<ImpactIndex> {
         let components: Vec<Component> = catalog.components(image);
         let (digest, place, used) =
             (Catalog::digest(image), Catalog::place(image), Catalog::used(image, components.len()));
-        let put = PutImage { place: &place, components: &components, used: used.as_deref() };
-        index.apply(&[Change { sequence: u64::from(image) + 1, tenant: &tenant, digest: &digest, put: Some(put) }])?;
+        let positions: Vec<u32> = (0..).take(components.len()).collect();
+        let put = PutImage { place: &place, components: &positions, used: used.as_deref() };
+        index.apply(
+            &components,
+            &[Change { sequence: u64::from(image) + 1, tenant: &tenant, digest: &digest, put: Some(put) }],
+        )?;
     }
     Ok(index)
 }

@@ -48,11 +48,16 @@ pub fn apply_all(
     let mut total = 0.0;
     let mut first = images.start;
     while first < images.end {
+        let mut packages = Vec::new();
         let batch: Vec<_> = (first..images.end.min(first + BATCH_LEN))
             .map(|image| {
-                let components = components(image % catalog.images);
-                let used = Catalog::used(image, components.len());
-                (image, Catalog::digest(image), Catalog::place(image), components, used)
+                let own = components(image % catalog.images);
+                let used = Catalog::used(image, own.len());
+                let end = packages.len() + own.len();
+                let positions: Vec<u32> =
+                    (packages.len()..end).filter_map(|position| u32::try_from(position).ok()).collect();
+                packages.extend(own);
+                (image, Catalog::digest(image), Catalog::place(image), positions, used)
             })
             .collect();
         let changes: Vec<Change<'_>> = batch
@@ -64,7 +69,7 @@ pub fn apply_all(
                 put: Some(PutImage { place, components, used: used.as_deref() }),
             })
             .collect();
-        let (ms, applied) = time_ms(|| index.apply(&changes));
+        let (ms, applied) = time_ms(|| index.apply(&packages, &changes));
         applied?;
         total += ms;
         first += BATCH_LEN;

@@ -2,21 +2,28 @@ use crate::images::digest_bytes;
 use crate::state::State;
 use crate::terms::NONE;
 use crate::{Change, IndexError, PutImage};
+use scheduler_model::purl::Component;
+
+/// The packages of some changes, with the numbers of those that are known.
+pub(crate) struct Packages<'a> {
+    pub(crate) all: &'a [Component],
+    /// As long as `all`; [`NONE`] for those that are not there yet.
+    pub(crate) known: Vec<u32>,
+}
 
 impl State {
-    /// The components of the changes' images, one after the other, [`NONE`] for those that are not there yet. It is the
-    /// longer part of applying them, and changes nothing.
-    pub(crate) fn known_components(&self, changes: &[Change<'_>]) -> Vec<u32> {
-        let images = || changes.iter().filter_map(|change| change.put.as_ref());
-        let components = || images().flat_map(|put| put.components);
-        let mut terms = Vec::new();
-        self.dictionary.find_terms(components().flat_map(|component| component.names()), |term| terms.push(term));
+    /// The number of each package, [`NONE`] for those that are not there yet. It is the longer part of applying changes, and
+    /// changes nothing.
+    pub(crate) fn known_components(&self, packages: &[Component]) -> Vec<u32> {
+        let mut terms = Vec::with_capacity(packages.len());
+        self.dictionary.find_terms(packages.iter().flat_map(Component::names), |term| terms.push(term));
         let mut terms = terms.into_iter();
         let mut next = || terms.next().filter(|&term| term != NONE);
-        components()
-            .map(|component| {
+        packages
+            .iter()
+            .map(|package| {
                 let own = next();
-                let source = component.source().map(|_| next());
+                let source = package.source().map(|_| next());
                 let known = match (own, source) {
                     (Some(own), Some(Some(source))) => {
                         self.dictionary.find_component(own, Some(source).filter(|&source| source != own))
@@ -31,21 +38,17 @@ impl State {
 
     /// Applies changes, except those that are in already. After an error the changes before the failing one are in, and
     /// the index answers as it did after them.
-    pub(crate) fn apply(&mut self, changes: &[Change<'_>], known: &[u32]) -> Result<(), IndexError> {
-        let mut known = known;
+    pub(crate) fn apply(&mut self, packages: &mut Packages<'_>, changes: &[Change<'_>]) -> Result<(), IndexError> {
         for change in changes {
-            let len = change.put.as_ref().map_or(0, |put| put.components.len());
-            let (own, rest) = known.split_at_checked(len).unwrap_or_default();
-            known = rest;
             if change.sequence > self.sequence {
-                self.apply_one(change, own)?;
+                self.apply_one(packages, change)?;
                 self.sequence = change.sequence;
             }
         }
         Ok(())
     }
 
-    fn apply_one(&mut self, change: &Change<'_>, known: &[u32]) -> Result<(), IndexError> {
+    fn apply_one(&mut self, packages: &mut Packages<'_>, change: &Change<'_>) -> Result<(), IndexError> {
         let digest = digest_bytes(change.digest);
         match &change.put {
             None => {
@@ -57,13 +60,19 @@ impl State {
             }
             Some(put) => {
                 let tenant = self.images.intern_tenant(change.tenant.as_str().as_bytes())?;
-                self.put(tenant, digest, put, known)
+                self.put(tenant, digest, put, packages)
             }
         }
     }
 
-    fn put(&mut self, tenant: u32, digest: [u8; 32], put: &PutImage<'_>, known: &[u32]) -> Result<(), IndexError> {
-        let components = self.intern_components(put, known)?;
+    fn put(
+        &mut self,
+        tenant: u32,
+        digest: [u8; 32],
+        put: &PutImage<'_>,
+        packages: &mut Packages<'_>,
+    ) -> Result<(), IndexError> {
+        let components = self.intern_components(put, packages)?;
         let count = u32::try_from(components.len()).map_err(|_| IndexError::Full("components of an image"))?;
         let facets = self.images.intern_place(tenant, put.place)?;
         let before = self.images.find(tenant, &digest);
@@ -85,7 +94,11 @@ impl State {
     }
 
     /// The distinct components with whether they count as used.
-    fn intern_components(&mut self, put: &PutImage<'_>, known: &[u32]) -> Result<Vec<(u32, bool)>, IndexError> {
+    fn intern_components(
+        &mut self,
+        put: &PutImage<'_>,
+        packages: &mut Packages<'_>,
+    ) -> Result<Vec<(u32, bool)>, IndexError> {
         let mut used = vec![put.used.is_none(); put.components.len()];
         for &position in put.used.unwrap_or_default() {
             if let Some(used) = used.get_mut(position as usize) {
@@ -93,13 +106,16 @@ impl State {
             }
         }
         let mut components = Vec::with_capacity(put.components.len());
-        let known = known.iter().copied().chain(std::iter::repeat(NONE));
-        for ((component, used), known) in put.components.iter().zip(used).zip(known) {
-            let id = if known == NONE { self.dictionary.intern(component)? } else { known };
-            if id >= self.postings.sets() {
-                self.postings.push_set();
+        for (&package, used) in put.components.iter().zip(used) {
+            let at = package as usize;
+            let (Some(package), Some(known)) = (packages.all.get(at), packages.known.get_mut(at)) else { continue };
+            if *known == NONE {
+                *known = self.dictionary.intern(package)?;
+                if *known >= self.postings.sets() {
+                    self.postings.push_set();
+                }
             }
-            components.push((id, used));
+            components.push((*known, used));
         }
         components.sort_unstable();
         // Of equals the used one is the later.

@@ -164,8 +164,8 @@ impl Dictionary {
     }
 
     pub(crate) fn is_term(&self, term: u32, name: &[u8], version: Option<&str>) -> bool {
-        let (own, own_version) = self.terms.get(term);
-        own_version == version && self.names.get(own) == name
+        let Some(found) = self.terms.found(term) else { return false };
+        self.terms.has_version(found, version) && self.names.get(found.name) == name
     }
 
     /// The terms of a component: its own and its source's.

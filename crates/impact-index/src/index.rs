@@ -1,9 +1,11 @@
+use crate::apply::Packages;
 use crate::resolve::UnionProbe;
 use crate::save::{Meta, erase, save};
 use crate::state::State;
 use crate::{Change, Difference, IndexError, IndexStats, Query, Resolution, Thresholds, Want};
 use parking_lot::{Mutex, RwLock};
 use rocksdb::{DB, DBCompressionType, Options};
+use scheduler_model::purl::Component;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,13 +26,13 @@ const OPEN_FILES_MAX: i32 = 64;
 /// let tenant = TenantId::try_from("default".to_owned()).unwrap();
 /// let purl = Purl::parse_strict("pkg:deb/debian/libssl3@3.0.11-1?upstream=openssl").unwrap();
 /// let index = ImpactIndex::in_memory(Thresholds::default());
-/// index.apply(&[Change {
+/// index.apply(&[Component::from_purl(&purl, None)], &[Change {
 ///     sequence: 1,
 ///     tenant: &tenant,
 ///     digest: &ImageDigest::of(b"cart"),
 ///     put: Some(PutImage {
 ///         place: &ImagePlace::default(),
-///         components: &[Component::from_purl(&purl, None)],
+///         components: &[0],
 ///         used: None,
 ///     }),
 /// }]).unwrap();
@@ -119,17 +121,19 @@ impl ImpactIndex {
         Ok(())
     }
 
-    /// Applies changes in ascending order of their sequences; one that is in already is skipped, so that a replay may
+    /// Applies changes in ascending order of their sequences; `packages` are those that their images have, and a package that
+    /// many of them have is best there once. A change that is in already is skipped, so that a replay may
     /// begin anywhere before [`ImpactIndex::sequence`]. A reader sees all changes up to some sequence and none after.
     ///
     /// # Errors
     /// [`IndexError::Full`]: the changes before the failing one are in, it and the later ones are not.
-    pub fn apply(&self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+    pub fn apply(&self, packages: &[Component], changes: &[Change<'_>]) -> Result<(), IndexError> {
         let _store = self.store.lock();
+        // Looked up while readers go on; no writer can come in between, for the store is held.
+        let known = self.state.read().known_components(packages);
+        let mut packages = Packages { all: packages, known };
         for changes in changes.chunks(CHANGES_PER_LOCK) {
-            // Looked up while readers go on; no writer can come in between, for the store is held.
-            let known = self.state.read().known_components(changes);
-            self.state.write().apply(changes, &known)?;
+            self.state.write().apply(&mut packages, changes)?;
         }
         let compacted = {
             let state = self.state.read();

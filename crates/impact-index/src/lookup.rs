@@ -47,7 +47,7 @@ impl Dictionary {
                 start = probe.name_end;
                 let is_first = probe
                     .found
-                    .is_some_and(|found| self.terms.version(found) == *version && self.names.get(found.name) == name);
+                    .is_some_and(|found| self.terms.has_version(found, *version) && self.names.get(found.name) == name);
                 // Another term under the same half of a hash is so rare that it may take its time.
                 let other = || self.find_term(probe.hash, name, *version).unwrap_or(NONE);
                 take(if is_first || probe.term == NONE { probe.term } else { other() });

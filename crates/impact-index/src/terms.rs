@@ -1,4 +1,5 @@
 use crate::IndexError;
+use crate::interner::Interner;
 use crate::table::Table;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -11,10 +12,10 @@ const TERMS_MAX: u32 = 1 << 31;
 /// Names with an optional version, numbered in the order in which they came, with the components of each.
 ///
 /// Everything that leads from a term to its components is in one row, since on the way of a key each table is a cache
-/// miss. The versions lie in one text; an empty version is none.
+/// miss. The texts of versions are kept once, for many packages have the same; an empty version is none.
 pub(crate) struct Terms {
     rows: Vec<Row>,
-    versions: String,
+    versions: Interner,
     table: Table,
     /// By name: its last term.
     last_of_name: Vec<u32>,
@@ -25,8 +26,7 @@ pub(crate) struct Terms {
 #[derive(Clone, Copy)]
 struct Row {
     name: u32,
-    /// Where the version ends; it begins where the last one ends.
-    version_end: u32,
+    version: u32,
     /// The component of this term alone.
     plain: u32,
     /// The first link to the components with a source that have this term, as their own or as the source's.
@@ -39,14 +39,14 @@ struct Row {
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) name: u32,
-    version: (u32, u32),
+    version: u32,
 }
 
 impl Terms {
     pub(crate) fn new() -> Self {
         Self {
             rows: Vec::new(),
-            versions: String::new(),
+            versions: Interner::new("package versions"),
             table: Table::new(),
             last_of_name: Vec::new(),
             links: Vec::new(),
@@ -71,15 +71,13 @@ impl Terms {
     /// A further term; it is not there yet, its name is.
     pub(crate) fn push(&mut self, hash: u64, name: u32, version: Option<&str>) -> Result<u32, IndexError> {
         let full = || IndexError::Full("package versions");
-        let version = version.unwrap_or_default();
         let id = u32::try_from(self.rows.len()).ok().filter(|&id| id < TERMS_MAX).ok_or_else(full)?;
-        let version_end = u32::try_from(self.versions.len() + version.len()).map_err(|_| full())?;
+        let (version, _) = self.versions.intern(version.unwrap_or_default().as_bytes())?;
         let Some(last) = self.last_of_name.get_mut(name as usize) else {
             return Err(IndexError::damaged("the name of a version is missing"));
         };
         let before = std::mem::replace(last, id);
-        self.versions.push_str(version);
-        self.rows.push(Row { name, version_end, plain: NONE, sourced: NONE, before });
+        self.rows.push(Row { name, version, plain: NONE, sourced: NONE, before });
         self.table.insert(hash, id);
         Ok(id)
     }
@@ -96,19 +94,19 @@ impl Terms {
 
     /// The name and the version.
     pub(crate) fn get(&self, term: u32) -> (u32, Option<&str>) {
-        self.found(term).map_or((NONE, None), |found| (found.name, self.version(found)))
+        let Some(found) = self.found(term) else { return (NONE, None) };
+        // It came in as a text, or was checked when it was loaded.
+        let version = std::str::from_utf8(self.versions.get(found.version)).ok();
+        (found.name, version.filter(|version| !version.is_empty()))
     }
 
-    /// The name, and where the version is.
+    /// The name and the version, not yet read.
     pub(crate) fn found(&self, term: u32) -> Option<Found> {
-        let row = self.row(term)?;
-        let start = term.checked_sub(1).and_then(|before| self.row(before)).map_or(0, |row| row.version_end);
-        Some(Found { name: row.name, version: (start, row.version_end) })
+        self.row(term).map(|row| Found { name: row.name, version: row.version })
     }
 
-    pub(crate) fn version(&self, found: Found) -> Option<&str> {
-        let (start, end) = found.version;
-        self.versions.get(start as usize..end as usize).filter(|version| !version.is_empty())
+    pub(crate) fn has_version(&self, found: Found, version: Option<&str>) -> bool {
+        self.versions.get(found.version) == version.unwrap_or_default().as_bytes()
     }
 
     /// The component of the term alone.
@@ -165,7 +163,7 @@ impl Terms {
 
     pub(crate) fn bytes_used(&self) -> usize {
         self.rows.capacity() * size_of::<Row>()
-            + self.versions.capacity()
+            + self.versions.bytes_used()
             + self.table.bytes_used()
             + self.last_of_name.capacity() * 4
             + self.links.capacity() * 8

@@ -1,6 +1,6 @@
 use crate::ImageRef;
 use roaring::RoaringBitmap;
-use scheduler_model::purl::{Component, ProductKey};
+use scheduler_model::purl::ProductKey;
 use scheduler_model::{ImageDigest, ImagePlace, Selection, TenantId};
 
 /// When the index changes the way it keeps something. The defaults are for catalogs of any size; tests inject small ones.
@@ -54,8 +54,9 @@ pub struct Change<'a> {
 pub struct PutImage<'a> {
     /// Where it lives.
     pub place: &'a ImagePlace,
-    /// Its packages; one that occurs twice counts once, and as used if one of the two is.
-    pub components: &'a [Component],
+    /// Its packages, as positions in the list that is given with the changes; one that occurs twice counts once, and as
+    /// used if one of the two is. A position beyond the list is no package.
+    pub components: &'a [u32],
     /// Positions in `components` of what is used, in any order; `None`: not known, everything counts as used.
     pub used: Option<&'a [u32]>,
 }

@@ -9,6 +9,7 @@ use scheduler_core::ports::{CatalogChange, Feed, Store, StoreError};
 use scheduler_impact_index::{Change, Difference, ImpactIndex, IndexError, PutImage, Thresholds};
 use scheduler_model::purl::Component;
 use scheduler_model::{CatalogComponent, Image};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,9 @@ use tracing::{error, info, warn};
 
 /// Changes that are read and applied at once.
 const BATCH_LEN_MAX: usize = 512;
+
+/// A position that no package has.
+const NO_PACKAGE: u32 = u32::MAX;
 
 /// A checkpoint is due after so many changes.
 const CHECKPOINT_EVERY: u64 = 20_000;
@@ -137,8 +141,9 @@ impl IndexHost {
     /// Follows the catalog until `stop`, then writes a last checkpoint.
     pub async fn follow(self: Arc<Self>, stop: CancellationToken) {
         let mut since_checkpoint = 0;
+        let mut ahead = Ahead::default();
         while !stop.is_cancelled() {
-            match self.step().await {
+            match self.step(&mut ahead).await {
                 Ok(0) => {
                     let applied = self.index().sequence();
                     self.state.send_replace((IndexState::Warm, applied));
@@ -172,17 +177,25 @@ impl IndexHost {
         self.checkpoint().await;
     }
 
-    /// Applies the next changes; gives their number.
-    async fn step(&self) -> Result<u64, IndexHostError> {
+    /// Applies the next changes, and reads those after them meanwhile; gives the number of those applied.
+    async fn step(&self, ahead: &mut Ahead) -> Result<u64, IndexHostError> {
         let _turn = self.turn.lock().await;
         let index = self.index();
-        let changes = self.store.catalog_changes(index.sequence(), BATCH_LEN_MAX).await?;
+        let after = index.sequence();
+        // What was read ahead is of no use to an index that was rebuilt since.
+        let changes = match std::mem::take(ahead) {
+            Ahead { after: read_after, changes } if read_after == after && !changes.is_empty() => changes,
+            _ => self.store.catalog_changes(after, BATCH_LEN_MAX).await?,
+        };
+        let Some(last) = changes.last().map(|change| change.sequence) else { return Ok(0) };
         let count = changes.len() as u64;
-        if count > 0 {
-            tokio::task::spawn_blocking(move || apply(&index, &changes))
-                .await
-                .map_err(|_| IndexHostError::Broken)??;
+        let applying = tokio::task::spawn_blocking(move || apply(&index, &changes));
+        if count >= BATCH_LEN_MAX as u64 {
+            // An error here will be met again by the next step.
+            let changes = self.store.catalog_changes(last, BATCH_LEN_MAX).await.unwrap_or_default();
+            *ahead = Ahead { after: last, changes };
         }
+        applying.await.map_err(|_| IndexHostError::Broken)??;
         Ok(count)
     }
 
@@ -278,32 +291,62 @@ pub(crate) fn index_of(images: Vec<Image>) -> Result<ImpactIndex, IndexError> {
     Ok(index)
 }
 
+/// Changes that were read while those before them were applied.
+#[derive(Default)]
+struct Ahead {
+    /// The sequence that they come after.
+    after: u64,
+    changes: Vec<CatalogChange>,
+}
+
 fn apply(index: &ImpactIndex, changes: &[CatalogChange]) -> Result<(), IndexError> {
-    let components: Vec<Option<Vec<Component>>> =
-        changes.iter().map(|change| change.image.as_ref().map(components)).collect();
+    let mut packages = Packages::default();
+    let positions: Vec<Vec<u32>> = changes
+        .iter()
+        .map(|change| {
+            change.image.iter().flat_map(|image| &image.components).map(|stored| packages.of(stored)).collect()
+        })
+        .collect();
     let changes: Vec<Change<'_>> = changes
         .iter()
-        .zip(&components)
+        .zip(&positions)
         .map(|(change, components)| Change {
             sequence: change.sequence,
             tenant: &change.tenant,
             digest: &change.digest,
-            put: change.image.as_ref().zip(components.as_ref()).map(|(image, components)| PutImage {
+            put: change.image.as_ref().map(|image| PutImage {
                 place: &image.place,
                 components,
                 used: image.used.as_deref(),
             }),
         })
         .collect();
-    index.apply(&changes)
+    index.apply(&packages.parsed, &changes)
 }
 
-/// The components of an image in match form, each at the place that it has in the image.
-fn components(image: &Image) -> Vec<Component> {
-    let parse = |stored: &CatalogComponent| {
+/// The packages of some images, each read once: most images have mostly the same.
+#[derive(Default)]
+struct Packages<'a> {
+    parsed: Vec<Component>,
+    positions: HashMap<&'a CatalogComponent, u32>,
+}
+
+impl<'a> Packages<'a> {
+    /// Where the package is among those that were read.
+    fn of(&mut self, stored: &'a CatalogComponent) -> u32 {
+        if let Some(&position) = self.positions.get(stored) {
+            return position;
+        }
         let source = stored.source.as_ref().map(|(name, version)| (name.as_str(), version.as_deref()));
-        // The catalog takes purls that parse and nothing else.
-        Component::parse(&stored.purl, source).ok()
-    };
-    image.components.iter().filter_map(parse).collect()
+        // The catalog takes purls that parse and nothing else; a position of none is no package.
+        let position = match Component::parse(&stored.purl, source) {
+            Ok(component) => {
+                self.parsed.push(component);
+                u32::try_from(self.parsed.len() - 1).unwrap_or(NO_PACKAGE)
+            }
+            Err(_) => NO_PACKAGE,
+        };
+        self.positions.insert(stored, position);
+        position
+    }
 }

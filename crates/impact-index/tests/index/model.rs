@@ -142,15 +142,29 @@ fn touches(key: &QueryKey, digest: &ImageDigest, image: &ModelImage, usage_only:
 
 /// Applies operations as the catalog's changes from the sequence on.
 pub fn apply(index: &ImpactIndex, from: u64, ops: &[Op]) {
-    let changes: Vec<_> = (from..).zip(ops).map(|(sequence, op)| change(sequence, op)).collect();
-    index.apply(&changes).unwrap();
-}
-
-pub fn change(sequence: u64, op: &Op) -> Change<'_> {
-    let put = op.put.as_ref().map(|image| PutImage {
-        place: &image.place,
-        components: &image.components,
-        used: image.used.as_deref(),
-    });
-    Change { sequence, tenant: &op.tenant, digest: &op.digest, put }
+    let mut packages: Vec<Component> = Vec::new();
+    let mut positions: Vec<Vec<u32>> = Vec::new();
+    for op in ops {
+        let of_image = op.put.iter().flat_map(|image| &image.components);
+        // Packages are looked up each once, as the service does it, except that some are there twice.
+        let place = |component: &Component| {
+            let known = packages.iter().rev().take(40).position(|known| known == component);
+            let at = known.map(|back| packages.len() - 1 - back);
+            at.unwrap_or_else(|| {
+                packages.push(component.clone());
+                packages.len() - 1
+            }) as u32
+        };
+        positions.push(of_image.map(place).collect());
+    }
+    let changes: Vec<Change<'_>> = (from..)
+        .zip(ops.iter().zip(&positions))
+        .map(|(sequence, (op, components))| Change {
+            sequence,
+            tenant: &op.tenant,
+            digest: &op.digest,
+            put: op.put.as_ref().map(|image| PutImage { place: &image.place, components, used: image.used.as_deref() }),
+        })
+        .collect();
+    index.apply(&packages, &changes).unwrap();
 }

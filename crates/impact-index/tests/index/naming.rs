@@ -4,7 +4,7 @@ use scheduler_impact_index::{DifferenceKind, ImageRef, ImpactIndex, Query, Query
 use scheduler_model::purl::ProductKey;
 use scheduler_model::{ImageDigest, ImagePlace, Selection};
 
-fn put(at: usize, repository: &str, purls: &[&str]) -> Op {
+pub fn put(at: usize, repository: &str, purls: &[&str]) -> Op {
     let place = ImagePlace {
         registry: "registry.example.com".to_owned(),
         repository: repository.to_owned(),

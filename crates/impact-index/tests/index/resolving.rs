@@ -1,11 +1,17 @@
 use crate::catalog::{keys, ops, selection, tenants, thresholds};
 use crate::model::{Model, Op, apply};
 use proptest::prelude::*;
-use scheduler_impact_index::{ImpactIndex, Query, Thresholds, Want};
+use scheduler_impact_index::{ImpactIndex, Query, QueryKey, Thresholds, Want};
+use scheduler_model::purl::ProductKey;
 use scheduler_model::{Selection, TenantId};
 
+/// More of them when there is time.
+fn cases() -> u32 {
+    if std::env::var_os("SOAK").is_some() { 10_000 } else { 1000 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn p01_resolve_equals_the_brute_force_join(
@@ -102,4 +108,26 @@ fn an_unknown_tenant_has_nothing() {
     let tenant = TenantId::try_from("nobody".to_owned()).unwrap();
     let selection = Selection::default();
     Model::default().check(&index, &Query { tenant: &tenant, selection: &selection, keys: None, usage_only: true });
+}
+
+#[test]
+fn p01_images_of_none_one_and_a_hundred_thousand_components_are_found() {
+    let index = ImpactIndex::in_memory(Thresholds::default());
+    let purls: Vec<String> = (0..100_000).map(|at| format!("pkg:npm/lib-{}@{at}", at / 3)).collect();
+    let op = |at: usize, purls: &[String]| {
+        crate::naming::put(at, "a", &purls.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    apply(&index, 1, &[op(0, &[]), op(1, &purls[77_777..77_778]), op(2, &purls)]);
+    let (tenant, selection) = (&tenants()[0], &Selection::default());
+    let check = |raw: &str, expected: u64| {
+        let keys = [QueryKey::new(ProductKey::parse(raw).unwrap().0, None)];
+        let query = Query { tenant, selection, keys: Some(&keys), usage_only: false };
+        assert_eq!(index.resolve(&query, Want::default()).candidates, expected, "{raw}");
+    };
+    check("pkg:npm/lib-25925@77777", 2);
+    check("pkg:npm/lib-25925", 2);
+    check("pkg:npm/lib-0@0", 1);
+    check("pkg:npm/lib-33333@99999", 1);
+    check("pkg:npm/lib-33333@0", 0);
+    assert_eq!((index.stats().images, index.stats().postings), (3, 100_001));
 }

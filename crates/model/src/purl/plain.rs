@@ -13,6 +13,8 @@ const PLAIN: u8 = 1;
 const UPPER: u8 = 2;
 const UNDERSCORE: u8 = 4;
 const ESCAPE: u8 = 8;
+/// Stands for itself, but not in types and keys.
+const MARK: u8 = 16;
 
 /// What a byte is; 0 for those that end a part, or cannot be in one.
 #[expect(clippy::indexing_slicing, reason = "the compiler runs it, and sees that every index is below 128")]
@@ -21,7 +23,8 @@ const CLASSES: [u8; 256] = {
     let mut byte = 0_u8;
     while byte < 128 {
         classes[byte as usize] = match byte {
-            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'~' | b':' => PLAIN,
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' => PLAIN,
+            b'~' | b':' => PLAIN | MARK,
             b'A'..=b'Z' => PLAIN | UPPER,
             b'_' => PLAIN | UNDERSCORE,
             b'%' => ESCAPE,
@@ -144,7 +147,7 @@ impl<'a> Plain<'a> {
         }
         let mut scan = Scan { text: raw, at: 4 };
         let ty = scan.piece();
-        let has_type_bytes = ty.classes == PLAIN && !ty.text.contains(['~', ':']);
+        let has_type_bytes = ty.classes == PLAIN;
         let first_fits = ty.text.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
         if !has_type_bytes || !first_fits {
             return None;
@@ -186,7 +189,7 @@ impl<'a> Plain<'a> {
             loop {
                 let key = scan.piece();
                 scan.skip(b'=')?;
-                let is_key = key.classes & (UPPER | ESCAPE) == 0 && !key.text.contains(['~', ':']);
+                let is_key = key.classes & (UPPER | ESCAPE | MARK) == 0;
                 let first_fits = key.text.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
                 if !is_key || !first_fits || key.text <= last {
                     return None;
