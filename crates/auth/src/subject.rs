@@ -101,7 +101,7 @@ impl FromStr for Subject {
 
     /// Reads RFC 4514. Blanks around names, values and separators do not count; a dotted type may have a plain value.
     fn from_str(text: &str) -> Result<Self, SubjectError> {
-        let mut rest = text.trim();
+        let mut rest = text.trim_start_matches(' ');
         if rest.is_empty() {
             return Err(SubjectError::Empty);
         }
@@ -109,7 +109,7 @@ impl FromStr for Subject {
         let mut part = BTreeSet::new();
         loop {
             let (name, after) = rest.split_once('=').ok_or_else(|| SubjectError::NoValue(rest.to_owned()))?;
-            let kind = kind(name.trim())?;
+            let kind = kind(name.trim_matches(' '))?;
             let (value, separator, after) = value(after.trim_start_matches(' '))?;
             part.insert(Attribute { kind, value });
             rest = after;
