@@ -1,5 +1,7 @@
 //! Real handshakes against the listener: who is let in, and what a slow client can hold up.
 
+#![expect(clippy::unwrap_used, reason = "certificates that cannot be made have to stop their test")]
+
 use axum::Router;
 use axum::routing::get;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
