@@ -2,6 +2,14 @@
 //!
 //! Prints `figure NAME VALUE UNIT` and `ratio NAME VALUE`, medians of several rounds. `docs/results/service.md` has the method.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::disallowed_methods,
+    reason = "a benchmark measures real time and stops at the first surprise"
+)]
+
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::header;
