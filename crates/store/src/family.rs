@@ -85,7 +85,7 @@ pub(crate) enum Cf {
 
 impl Cf {
     /// Every family; `ALL[cf as usize] == cf`.
-    pub(crate) const ALL: [Self; 38] = [
+    pub(crate) const ALL: [Self; 39] = [
         Self::Meta,
         Self::Images,
         Self::Changes,

@@ -91,6 +91,8 @@ impl World {
             debounce: Duration::ZERO,
             deadline: Duration::from_secs(86_400),
             tenant_rate_per_second: 200,
+            host_rate_per_second: 20,
+            host_rates: std::collections::BTreeMap::new(),
             max_attempts: 3,
             backoff_base: Duration::from_millis(1),
             backoff_cap: Duration::from_millis(1),
