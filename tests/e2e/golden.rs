@@ -210,6 +210,19 @@ fn unpack(archive: &Path, target: &Path) {
     assert!(tar.wait().unwrap().success());
 }
 
+/// Whether everything that was there reads as it did. A later version may say more, never less or otherwise.
+fn reads_as(found: &Value, expected: &Value) -> bool {
+    match (found, expected) {
+        (Value::Object(found), Value::Object(expected)) => {
+            expected.iter().all(|(name, value)| found.get(name).is_some_and(|found| reads_as(found, value)))
+        }
+        (Value::Array(found), Value::Array(expected)) => {
+            found.len() == expected.len() && found.iter().zip(expected).all(|(found, value)| reads_as(found, value))
+        }
+        _ => found == expected,
+    }
+}
+
 async fn opens(version: &Path) {
     let expected: Value = serde_json::from_slice(&std::fs::read(version.join("expected.json")).unwrap()).unwrap();
     let open_run = expected["openRun"].as_str().unwrap();
@@ -223,11 +236,17 @@ async fn opens(version: &Path) {
         let (client, expected) = (service.client(tenant), &expected[tenant]);
         let found = read(&client, open_run).await;
         for part in ["images", "schedules", "previews"] {
-            assert_eq!(found[part], expected[part], "{part} of {tenant}");
+            assert!(
+                reads_as(&found[part], &expected[part]),
+                "{part} of {tenant} read otherwise now: {:#} was {:#}",
+                found[part],
+                expected[part]
+            );
         }
         for run in expected["runs"].as_array().unwrap() {
             // What waited has begun runs of its own.
-            assert!(found["runs"].as_array().unwrap().contains(run), "{tenant}: {run:#} reads otherwise now");
+            let found = found["runs"].as_array().unwrap();
+            assert!(found.iter().any(|one| reads_as(one, run)), "{tenant}: {run:#} reads otherwise now");
         }
         let past = expected["events"].as_array().unwrap();
         assert_eq!(&events(&client, past.len()).await, past, "events of {tenant}");

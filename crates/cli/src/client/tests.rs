@@ -69,6 +69,8 @@ async fn a_server_that_is_not_there_is_one_sentence() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
+    // The binary chooses the TLS provider first thing; a test may be the first to need one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::new(&global(format!("http://user:hunter2@{address}/"))).unwrap();
     let error = client.call(Request::get(&["runs"])).await.unwrap_err();
     assert!(error.is_transport());
