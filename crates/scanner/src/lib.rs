@@ -6,8 +6,8 @@
 //! - SCN-4: in every window of length w, at most burst + rate × w calls of a bucket begin (P7).
 //! - SCN-5: while the breaker is open nothing but its probes goes out, and it can always close again.
 //!
-//! [`HttpScanner`] and [`LocalPacer`] are adapters of the ports of `scheduler-core`; [`Breaker`], [`backoff`] and
-//! [`retry_after`] are pure. Nothing here knows runs, queues or stores.
+//! [`HttpScanner`] and [`LocalPacer`] are adapters of the ports of `scheduler-core`; [`Breaker`], [`backoff()`] and
+//! [`retry_after()`] are pure. Nothing here knows runs, queues or stores.
 
 mod answer;
 mod backoff;

@@ -1,4 +1,4 @@
-//! The configuration: read ([`load`]), checked ([`validate`]), and only then used.
+//! The configuration: read ([`load`]), checked ([`validate()`]), and only then used.
 
 pub mod load;
 pub mod raw;
