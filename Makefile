@@ -44,7 +44,8 @@ conformance: build ## Runs the shared black-box suite on the same build, where i
 ci: lint test conformance ## What .ci/run runs.
 
 bench: setup ## Measures, in release.
-	@$(ENV); cargo bench --locked --workspace
+	@$(ENV); cargo bench --locked -p scheduler-benches
+	@$(ENV); cargo bench --locked -p stella-scheduler --bench service
 
 soak: setup ## The long tests.
 	@$(ENV); SOAK=1 cargo nextest run --locked --workspace --run-ignored all
