@@ -3,7 +3,7 @@
 use serde::de::{MapAccess, SeqAccess};
 
 use crate::evidence::Evidence;
-use crate::lenient::{Elements, Members, list, next_object, object, skip, text};
+use crate::lenient::{Elements, Members, is_list_or_null, list, next_object, object, skip, text};
 use crate::sink::{RawPurl, Sink};
 use crate::source::{Ancestor, SourceHints};
 use crate::{Format, ImageFacts, Limits, SbomError};
@@ -116,7 +116,10 @@ fn components<'de, A: MapAccess<'de>>(sink: &mut Sink<'_>, depth: usize, map: &m
     if depth > limit {
         return Err(sink.fail(SbomError::TooDeep { limit }));
     }
-    list(map, &mut Components { sink, depth })
+    if !is_list_or_null(map, &mut Components { sink, depth })? {
+        sink.unlisted = Some("components");
+    }
+    Ok(())
 }
 
 struct Components<'s, 'l> {

@@ -40,6 +40,12 @@ pub enum SbomError {
         /// The member's name.
         member: &'static str,
     },
+    /// What should list the components is no list.
+    #[error("`{member}` is no list")]
+    NotAList {
+        /// The member's name.
+        member: &'static str,
+    },
     /// `usedByEntrypoint` is neither a list of indexes nor a base64 portable roaring bitmap.
     #[error("usedByEntrypoint {reason}")]
     BadUsage {

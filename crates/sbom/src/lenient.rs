@@ -139,6 +139,25 @@ impl<'de, E: Elements<'de>> Handle<'de> for List<'_, E> {
     }
 }
 
+/// Visits a list that matters; null counts as an empty one, as some encoders write it.
+struct ListOrNull<'e, E>(&'e mut E);
+
+impl<'de, E: Elements<'de>> Handle<'de> for ListOrNull<'_, E> {
+    type Out = bool;
+
+    fn other(self) -> bool {
+        false
+    }
+
+    fn null(self) -> bool {
+        true
+    }
+
+    fn list<A: SeqAccess<'de>>(self, seq: A) -> Result<bool, A::Error> {
+        List(self.0).list(seq)
+    }
+}
+
 /// A string that is not too long.
 pub(crate) struct Text;
 
@@ -216,6 +235,15 @@ where
     E: Elements<'de>,
 {
     map.next_value_seed(Any(List(elements)))
+}
+
+/// Visits the member as a list or as null; false when it is something else.
+pub(crate) fn is_list_or_null<'de, A, E>(map: &mut A, elements: &mut E) -> Result<bool, A::Error>
+where
+    A: MapAccess<'de>,
+    E: Elements<'de>,
+{
+    map.next_value_seed(Any(ListOrNull(elements)))
 }
 
 /// Visits the next element as an object: none at the end, false when it is something else.

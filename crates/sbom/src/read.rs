@@ -199,12 +199,12 @@ impl<'l> Pass<'l> {
             Format::Syft => self.syft.finish(),
             Format::BomIndex => return self.into_sidecar(),
         };
-        Ok(document(format, version, image, sink, Usage::Unknown, notes))
+        document(format, version, image, sink, Usage::Unknown, notes)
     }
 
     fn into_sidecar(self) -> Result<Document, SbomError> {
         let (format, image, sink, usage) = self.sidecar.finish()?;
-        Ok(document(format, Some("1".to_owned()), image, sink, usage, Vec::new()))
+        document(format, Some("1".to_owned()), image, sink, usage, Vec::new())
     }
 
     fn looks_like(&self) -> String {
@@ -230,12 +230,15 @@ fn document(
     sink: Sink<'_>,
     usage: Usage,
     mut notes: Vec<Note>,
-) -> Document {
-    let Sink { components, no_purl, .. } = sink;
+) -> Result<Document, SbomError> {
+    let Sink { components, no_purl, unlisted, .. } = sink;
+    if let Some(member) = unlisted {
+        return Err(SbomError::NotAList { member });
+    }
     if components.is_empty() {
         notes.push(if no_purl == 0 { Note::NoComponents } else { Note::NoPurls });
     }
-    Document { format, spec_version, image, components, no_purl, usage, notes }
+    Ok(Document { format, spec_version, image, components, no_purl, usage, notes })
 }
 
 /// `schema`: the name of a sidecar's, or Syft's object.

@@ -16,13 +16,15 @@ pub(crate) struct Sink<'l> {
     pub(crate) limits: &'l Limits,
     pub(crate) components: Vec<RawComponent>,
     pub(crate) no_purl: u64,
+    /// A member that should list components and is no list: taken for an empty one, it would empty the image.
+    pub(crate) unlisted: Option<&'static str>,
     /// serde carries text alone, so the refusal waits here while the visit unwinds.
     pub(crate) failure: Option<SbomError>,
 }
 
 impl<'l> Sink<'l> {
     pub(crate) fn new(limits: &'l Limits) -> Self {
-        Self { limits, components: Vec::new(), no_purl: 0, failure: None }
+        Self { limits, components: Vec::new(), no_purl: 0, unlisted: None, failure: None }
     }
 
     /// Ends the visit with a refusal.

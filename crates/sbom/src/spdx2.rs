@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::de::{MapAccess, SeqAccess};
 
 use crate::evidence::Evidence;
-use crate::lenient::{Any, Elements, Members, Text, list, next_object, object, skip, text};
+use crate::lenient::{Any, Elements, Members, Text, is_list_or_null, list, next_object, object, skip, text};
 use crate::reference::Reference;
 use crate::sink::{RawPurl, Sink};
 use crate::source::SourceHints;
@@ -81,7 +81,11 @@ impl<'l> Spdx2<'l> {
             "name" => self.name = text(map)?,
             "documentNamespace" => self.namespace = text(map)?,
             "creationInfo" => object(map, &mut CreationInfo(&mut self.created))?,
-            "packages" => list(map, &mut Packages(self))?,
+            "packages" => {
+                if !is_list_or_null(map, &mut Packages(self))? {
+                    self.sink.unlisted = Some("packages");
+                }
+            }
             "documentDescribes" => list(map, &mut Describes(self))?,
             "relationships" => list(map, &mut Relationships(self))?,
             _ => return Ok(false),

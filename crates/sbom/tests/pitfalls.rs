@@ -60,7 +60,7 @@ fn sbom_04_members_that_do_not_matter_never_refuse_a_document() {
         "dependencies": "none", "vulnerabilities": { "a": [] },
         "components": [
             { "name": 7, "version": [], "externalReferences": [{ "url": "http://[bad" }], "purl": "pkg:npm/a@1" },
-            { "purl": 42 }, { "purl": null }, { "purl": "" }, { "purl": "pkg:npm/b@1", "properties": "none", "components": 3 },
+            { "purl": 42 }, { "purl": null }, { "purl": "" }, { "purl": "pkg:npm/b@1", "properties": "none" },
             { "purl": "pkg:npm/c@1", "properties": [null, 3, { "name": 1, "value": 2 }], "pedigree": { "ancestors": [0] } },
             "pkg:npm/no-component@1", 5, null
         ] });
@@ -212,4 +212,17 @@ fn depth_is_bounded_by_default_and_costs_nothing_where_it_is_skipped() {
         "]".repeat(200_000)
     );
     assert!(read_slice(skipped.as_bytes(), &limits).is_ok());
+}
+
+#[test]
+fn what_should_list_the_components_and_is_no_list_is_refused_and_null_is_an_empty_list() {
+    let spdx =
+        |packages: Value| json!({ "spdxVersion": "SPDX-2.3", "SPDXID": "SPDXRef-DOCUMENT", "packages": packages });
+    let nested = cyclonedx(json!([{ "purl": "pkg:npm/a@1", "components": 7 }]));
+    for document in [cyclonedx(json!("x")), cyclonedx(json!({ "purl": "pkg:npm/q@1" })), nested, spdx(json!({}))] {
+        assert!(matches!(read(&document), Err(SbomError::NotAList { .. })), "{document}");
+    }
+    for document in [cyclonedx(Value::Null), cyclonedx(json!([])), spdx(Value::Null)] {
+        assert_eq!(read(&document).unwrap().components.len(), 0, "{document}");
+    }
 }

@@ -141,27 +141,53 @@ pub fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
     ))
 }
 
-/// Parses a JSON body. An empty one counts as `{}` where every member is optional.
+/// Members that are objects wherever they stand at the top of a body.
+///
+/// serde takes a list for a struct, field by field in order; a body that has one there is malformed, and a wrong type must
+/// never turn into "all images".
+const OBJECT_MEMBERS: [&str; 4] = ["selection", "limits", "notify", "onlyIf"];
+
+/// Parses the JSON object of a request.
 pub fn parse<T: DeserializeOwned>(content: &[u8]) -> Result<T, Problem> {
+    let shape: serde_json::Value = serde_json::from_slice(content).map_err(|error| malformed(&error))?;
+    if !shape.is_object() {
+        return Err(Problem::bad_input("", "the body is a JSON object"));
+    }
+    for member in OBJECT_MEMBERS {
+        if shape.get(member).is_some_and(serde_json::Value::is_array) {
+            return Err(Problem::bad_input(format!("/{member}"), "an object is wanted, not a list"));
+        }
+    }
+    // Once more from the text, which a value has lost repeated members of. It is JSON; what is wrong now has a place.
+    let mut deserializer = serde_json::Deserializer::from_slice(content);
+    serde_path_to_error::deserialize(&mut deserializer)
+        .map_err(|error| Problem::bad_input(pointer(error.path()), error.inner().to_string()))
+}
+
+/// Parses the JSON object of a sender that evolves apart, in one pass: these bodies are large.
+pub fn parse_foreign<T: DeserializeOwned>(content: &[u8]) -> Result<T, Problem> {
+    let first = content.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first.is_some_and(|byte| *byte != b'{') {
+        let _: serde::de::IgnoredAny = serde_json::from_slice(content).map_err(|error| malformed(&error))?;
+        return Err(Problem::bad_input("", "the body is a JSON object"));
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(content);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let pointer = pointer(error.path());
-        bad_json(&pointer, error.inner())
+        let (at, inner) = (pointer(error.path()), error.inner());
+        if inner.is_syntax() || inner.is_eof() { malformed(inner) } else { Problem::bad_input(at, inner.to_string()) }
     })?;
-    deserializer.end().map_err(|error| bad_json("", &error))?;
+    deserializer.end().map_err(|error| malformed(&error))?;
     Ok(value)
 }
 
 /// Takes a JSON value apart, with the same errors.
 pub fn from_value<T: DeserializeOwned>(value: &serde_json::Value) -> Result<T, Problem> {
-    serde_path_to_error::deserialize(value).map_err(|error| bad_json(&pointer(error.path()), error.inner()))
+    serde_path_to_error::deserialize(value)
+        .map_err(|error| Problem::bad_input(pointer(error.path()), error.inner().to_string()))
 }
 
-fn bad_json(pointer: &str, error: &serde_json::Error) -> Problem {
-    if error.is_syntax() || error.is_eof() {
-        return Problem::new(StatusCode::BAD_REQUEST, "malformed-json", format!("the body is no JSON: {error}"));
-    }
-    Problem::bad_input(pointer, error.to_string())
+fn malformed(error: &serde_json::Error) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "malformed-json", format!("the body is no JSON: {error}"))
 }
 
 /// A JSON pointer from a path of serde's.
@@ -177,4 +203,46 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
         }
         pointer
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scheduler_model::Selection;
+    use serde::Deserialize;
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    struct Asked {
+        selection: Selection,
+        keys: Vec<String>,
+    }
+
+    #[test]
+    fn a_list_is_never_taken_for_an_object_and_a_wrong_type_has_a_place() {
+        for (text, code, pointer) in [
+            ("[]", "bad-input", ""),
+            ("[{}]", "bad-input", ""),
+            ("null", "bad-input", ""),
+            ("", "malformed-json", ""),
+            (r#"{"selection":[]}"#, "bad-input", "/selection"),
+            (r#"{"selection":{"scope":5}}"#, "bad-input", "/selection/scope"),
+            (r#"{"keys":{}}"#, "bad-input", "/keys"),
+            (r#"{"keys":[],"keys":[]}"#, "bad-input", ""),
+            (r#"{"keys":["#, "malformed-json", ""),
+            (r#"{} {}"#, "malformed-json", ""),
+        ] {
+            let problem = parse::<Asked>(text.as_bytes()).unwrap_err().document();
+            assert_eq!(problem["code"], code, "{text}: {problem}");
+            if !pointer.is_empty() {
+                assert_eq!(problem["errors"][0]["pointer"], pointer, "{text}: {problem}");
+            }
+        }
+        let asked: Asked = parse(br#"{"keys":["a"],"selection":{}}"#).unwrap();
+        assert_eq!((asked.keys.len(), asked.selection), (1, Selection::default()));
+        for text in ["[]", r#" ["x"]"#, "7"] {
+            assert_eq!(parse_foreign::<Asked>(text.as_bytes()).unwrap_err().document()["code"], "bad-input", "{text}");
+        }
+        assert_eq!(parse_foreign::<Asked>(b"[").unwrap_err().document()["code"], "malformed-json");
+    }
 }

@@ -1,6 +1,6 @@
 //! What Feedser and Vexer send, read leniently: unknown members are ignored, keys that cannot be read are skipped and named.
 
-use crate::body::parse;
+use crate::body::parse_foreign;
 use crate::problem::{FieldError, Problem};
 use axum::http::StatusCode;
 use scheduler_model::purl::ProductKey;
@@ -138,7 +138,7 @@ impl Gatherer {
 }
 
 fn feedser(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
-    let body: FeedserBody = parse(content)?;
+    let body: FeedserBody = parse_foreign(content)?;
     let export_id = export_id(body.export_id)?;
     let keys = body.changed_product_keys.unwrap_or_default();
     let (kev, changes) = (body.kev.unwrap_or_default(), body.changes.unwrap_or_default());
@@ -163,10 +163,10 @@ fn feedser(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
     let mut links = BTreeSet::new();
     for (number, value) in changes.iter().enumerate() {
         let pointer = format!("/changes/{number}");
-        let change: ChangeBody = match serde_json::from_value(value.clone()) {
+        let change: ChangeBody = match element(value) {
             Ok(change) => change,
             Err(error) => {
-                gathered.skip(pointer, &value.to_string(), error.to_string());
+                gathered.skip(pointer, &value.to_string(), error);
                 continue;
             }
         };
@@ -190,16 +190,16 @@ fn feedser(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
 }
 
 fn vexer(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
-    let body: VexerBody = parse(content)?;
+    let body: VexerBody = parse_foreign(content)?;
     let export_id = export_id(body.export_id)?;
     count_within("changedClaims", body.changed_claims.len(), keys_max)?;
     let mut gathered = Gatherer::default();
     for (number, value) in body.changed_claims.iter().enumerate() {
         let pointer = format!("/changedClaims/{number}");
-        let claim: ClaimBody = match serde_json::from_value(value.clone()) {
+        let claim: ClaimBody = match element(value) {
             Ok(claim) => claim,
             Err(error) => {
-                gathered.skip(pointer, &value.to_string(), error.to_string());
+                gathered.skip(pointer, &value.to_string(), error);
                 continue;
             }
         };
@@ -218,6 +218,14 @@ fn vexer(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
         gathered.add(key, subcomponent, Priority::Normal);
     }
     gathered.finish(export_id, Vec::new(), body.window)
+}
+
+/// An element of a list of objects, or what is wrong with it.
+fn element<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, String> {
+    if !value.is_object() {
+        return Err("an object is wanted".to_owned());
+    }
+    serde_json::from_value(value.clone()).map_err(|error| error.to_string())
 }
 
 /// Whether a text tells of a change between two statuses that there are.

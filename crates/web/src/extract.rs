@@ -125,6 +125,19 @@ impl<T> Listed<T> {
     }
 }
 
+/// The id in the path. One that is no text names nothing.
+pub struct PathId(pub String);
+
+impl FromRequestParts<Arc<App>> for PathId {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        axum::extract::Path::<String>::from_request_parts(parts, app)
+            .await
+            .map(|path| Self(path.0))
+            .map_err(|_| Problem::not_found("resource at this address"))
+    }
+}
+
 /// An id out of the path; one that cannot be an id names nothing, so it is a 404.
 pub fn path_id<T: TryFrom<String>>(text: String, what: &str) -> Result<T, Problem> {
     let shown: String = text.chars().take(80).collect();

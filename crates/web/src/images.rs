@@ -2,7 +2,7 @@
 
 use crate::body::receive;
 use crate::document;
-use crate::extract::{Listed, Params, Tenant, labels, path_id};
+use crate::extract::{Listed, Params, PathId, Tenant, labels, path_id};
 use crate::intake::{self, Intake, Taken};
 use crate::lines::{Line, Lines};
 use crate::problem::Problem;
@@ -10,7 +10,7 @@ use crate::state::App;
 use crate::view::ImageView;
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -30,7 +30,7 @@ const BULK_BATCH_BYTES_MAX: usize = 16 << 20;
 pub async fn put_bom_index(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
-    Path(digest): Path<String>,
+    PathId(digest): PathId,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -45,7 +45,7 @@ pub async fn put_bom_index(
 pub async fn put_sbom(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
-    Path(digest): Path<String>,
+    PathId(digest): PathId,
     params: Params,
     headers: HeaderMap,
     body: Body,
@@ -242,7 +242,7 @@ pub async fn list(State(app): State<Arc<App>>, Tenant(tenant): Tenant, params: P
 pub async fn get(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
-    Path(digest): Path<String>,
+    PathId(digest): PathId,
 ) -> Result<Json<ImageView>, Problem> {
     let digest: ImageDigest = path_id(digest, "image")?;
     let image = app.store.image(&tenant, &digest).await?;
@@ -253,7 +253,7 @@ pub async fn get(
 pub async fn delete(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
-    Path(digest): Path<String>,
+    PathId(digest): PathId,
 ) -> Result<StatusCode, Problem> {
     let digest: ImageDigest = path_id(digest, "image")?;
     match app.store.delete_image(&tenant, &digest).await? {

@@ -1,13 +1,13 @@
 //! The instants ahead, of a schedule or before one is saved.
 
 use crate::body::{expect_json, parse, receive};
-use crate::extract::{Params, Tenant};
+use crate::extract::{Params, PathId, Tenant};
 use crate::problem::Problem;
 use crate::schedules::{calendar, find};
 use crate::state::App;
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use chrono::{SecondsFormat, TimeDelta};
 use scheduler_calendar::{Calendar, CronExpr, TZDB_VERSION, WARNING_HORIZON_DAYS_MAX, Warning, Zone};
@@ -100,7 +100,7 @@ impl Ahead {
 pub async fn next(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
-    Path(id): Path<String>,
+    PathId(id): PathId,
     params: Params,
 ) -> Result<Json<Ahead>, Problem> {
     let count = count(params.read("count", "a number")?, "?count")?;

@@ -130,6 +130,7 @@ impl From<SbomError> for Problem {
             SbomError::MalformedJson { .. } => Self::new(StatusCode::BAD_REQUEST, "malformed-json", sentence),
             SbomError::Encoding { .. }
             | SbomError::Missing { .. }
+            | SbomError::NotAList { .. }
             | SbomError::BadUsage { .. }
             | SbomError::Read(_) => Self::new(StatusCode::BAD_REQUEST, "bad-input", sentence),
             SbomError::UnsupportedFormat { .. } => {

@@ -1,7 +1,7 @@
 //! Runs: start by hand, list, read, outcomes, cancel.
 
 use crate::body::{expect_json, parse, receive};
-use crate::extract::{Listed, Params, Tenant, path_id};
+use crate::extract::{Listed, Params, PathId, Tenant, path_id};
 use crate::keys;
 use crate::problem::Problem;
 use crate::schedules::{check_limits, check_selection};
@@ -9,10 +9,9 @@ use crate::state::App;
 use crate::view::{OutcomeView, RunView};
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use scheduler_core::launch::{self, ManualRequest};
 use scheduler_core::ports::{Allowance, BACKLOG_LIMIT, Begun, NewRun, RunFilter, StoreError};
 use scheduler_model::ids::sha256_hex;
@@ -51,7 +50,6 @@ pub async fn start(
 ) -> Result<Response, Problem> {
     expect_json(&headers)?;
     let content = receive(&headers, body, app.limits.body_bytes).await?;
-    let content = if content.is_empty() { Bytes::from_static(b"{}") } else { content };
     let asked: RunBody = parse(&content)?;
     let idempotency = idempotency(&headers, &content)?;
     let mut new = new_run(&app, &tenant, asked).await?;
@@ -165,11 +163,7 @@ pub async fn list(State(app): State<Arc<App>>, Tenant(tenant): Tenant, params: P
 }
 
 /// `GET /runs/{id}`
-pub async fn get(
-    State(app): State<Arc<App>>,
-    Tenant(tenant): Tenant,
-    Path(id): Path<String>,
-) -> Result<Response, Problem> {
+pub async fn get(State(app): State<Arc<App>>, Tenant(tenant): Tenant, PathId(id): PathId) -> Result<Response, Problem> {
     let run = find(&app, &tenant, id).await?;
     Ok(Json(RunView::new(run, &app.public_url)).into_response())
 }
@@ -178,7 +172,7 @@ pub async fn get(
 pub async fn images(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
-    Path(id): Path<String>,
+    PathId(id): PathId,
     params: Params,
 ) -> Result<Response, Problem> {
     let page = params.page()?;
@@ -195,7 +189,7 @@ pub async fn images(
 pub async fn cancel(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Result<Response, Problem> {
     let run = find(&app, &tenant, id).await?;
     let run = match app.store.request_cancel(&tenant, &run.id, app.clock.now()).await {

@@ -1,13 +1,13 @@
 //! Schedules: create, list, read, patch, delete, and the instants ahead.
 
 use crate::body::{expect_json, from_value, parse, receive};
-use crate::extract::{Listed, Params, Tenant, path_id};
+use crate::extract::{Listed, Params, PathId, Tenant, path_id};
 use crate::problem::Problem;
 use crate::state::App;
 use crate::view::ScheduleView;
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use scheduler_calendar::{Calendar, CronExpr, Zone};
@@ -194,11 +194,7 @@ pub async fn list(State(app): State<Arc<App>>, Tenant(tenant): Tenant, params: P
 }
 
 /// `GET /schedules/{id}`
-pub async fn get(
-    State(app): State<Arc<App>>,
-    Tenant(tenant): Tenant,
-    Path(id): Path<String>,
-) -> Result<Response, Problem> {
+pub async fn get(State(app): State<Arc<App>>, Tenant(tenant): Tenant, PathId(id): PathId) -> Result<Response, Problem> {
     let schedule = find(&app, &tenant, id).await?;
     Ok(shown(&app, schedule).await?.into_response())
 }
@@ -207,7 +203,7 @@ pub async fn get(
 pub async fn patch(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
-    Path(id): Path<String>,
+    PathId(id): PathId,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -248,7 +244,7 @@ pub async fn patch(
 pub async fn delete(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
-    Path(id): Path<String>,
+    PathId(id): PathId,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
     loop {
