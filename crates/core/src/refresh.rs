@@ -35,13 +35,13 @@ pub fn references(rule: &TagRule, place: &ImagePlace) -> Vec<(String, String)> {
     tags.into_iter().take(TAGS_MAX).map(name).collect()
 }
 
-/// One report out of those about the digests that an image's tags point to; `None` out of none.
+/// One report out of those about the digests that an image's tags point to.
 ///
 /// The worst verdict counts, with its link, attestation and policy; of equals the first. Findings are united, so that one
 /// that stands against several digests is one. Deltas that the scanner took cannot be told apart: their counts are added.
 /// Where a scanner gives both, findings are compared with `known` first.
-pub fn merged(reports: Vec<Report>, known: Option<&ReportRecord>) -> Option<Report> {
-    reports.into_iter().reduce(|one, other| {
+pub fn merged(first: Report, others: impl IntoIterator<Item = Report>, known: Option<&ReportRecord>) -> Report {
+    others.into_iter().fold(first, |one, other| {
         let found = match (one.found.clone(), other.found.clone()) {
             (Found::Findings(mut these), Found::Findings(those)) => {
                 these.extend(those);
@@ -130,6 +130,11 @@ mod tests {
         Report { policy_revision: None, verdict, found, report_url: Some(link.into()), attestation: None }
     }
 
+    fn united(mut reports: Vec<Report>, known: Option<&ReportRecord>) -> Report {
+        let first = reports.remove(0);
+        merged(first, reports, known)
+    }
+
     fn finding(vuln: &str) -> Finding {
         Finding { purl: "pkg:npm/a".into(), vuln_id: vuln.into(), severity: Severity::High, kev: false }
     }
@@ -153,7 +158,6 @@ mod tests {
 
     #[test]
     fn the_worst_verdict_counts_with_its_link() {
-        assert!(merged(vec![], None).is_none());
         let none = || Found::Delta(Delta::default());
         for (verdicts, worst) in [
             (vec![Verdict::Pass], 0),
@@ -161,31 +165,31 @@ mod tests {
             (vec![Verdict::Warn, Verdict::Warn], 0),
         ] {
             let reports = verdicts.iter().zip(0..).map(|(v, n)| report(*v, none(), &format!("{n}"))).collect();
-            let whole = merged(reports, None).unwrap();
+            let whole = united(reports, None);
             assert_eq!(whole.report_url.unwrap(), worst.to_string(), "{verdicts:?}");
         }
     }
 
     #[test]
     fn findings_are_united_and_deltas_added() {
-        let both = merged(
+        let both = united(
             vec![
                 report(Verdict::Warn, Found::Findings(vec![finding("CVE-1"), finding("CVE-2")]), "a"),
                 report(Verdict::Warn, Found::Findings(vec![finding("CVE-2"), finding("CVE-3")]), "b"),
             ],
             None,
         );
-        let Found::Findings(all) = both.unwrap().found else { panic!("findings stay findings") };
+        let Found::Findings(all) = both.found else { panic!("findings stay findings") };
         assert_eq!(findings::canonical(all).len(), 3);
 
-        let sum = merged(
+        let sum = united(
             vec![
                 report(Verdict::Fail, Found::Delta(delta(2, &["CVE-1", "CVE-2"])), "a"),
                 report(Verdict::Fail, Found::Delta(delta(3, &["CVE-2"])), "b"),
             ],
             None,
         );
-        let Found::Delta(sum) = sum.unwrap().found else { panic!("deltas stay deltas") };
+        let Found::Delta(sum) = sum.found else { panic!("deltas stay deltas") };
         assert_eq!((sum.new_findings, sum.new_criticals, sum.kev_hits.len(), sum.top_findings.len()), (5, 5, 2, 2));
     }
 
@@ -195,15 +199,16 @@ mod tests {
             reported_at: Timestamp::from_millis(0),
             policy_revision: None,
             findings: Some(vec![finding("CVE-1")]),
+            revision: 0,
         };
-        let whole = merged(
+        let whole = united(
             vec![
                 report(Verdict::Warn, Found::Findings(vec![finding("CVE-1"), finding("CVE-2")]), "a"),
                 report(Verdict::Fail, Found::Delta(delta(1, &[])), "b"),
             ],
             Some(&known),
         );
-        let Found::Delta(sum) = whole.unwrap().found else { panic!("a delta") };
+        let Found::Delta(sum) = whole.found else { panic!("a delta") };
         assert_eq!((sum.new_findings, sum.new_high, sum.new_criticals), (2, 1, 1));
     }
 }

@@ -56,6 +56,7 @@ pub fn reported(
         policy_revision: report.policy_revision,
         // A scanner that changes from findings to deltas leaves the last findings as they were.
         findings: findings.or_else(|| known.map(<[_]>::to_vec)),
+        revision: previous.map_or(0, |record| record.revision + 1),
     };
     OutcomeWrite {
         event: Some((notify::event_type(&delta, &run.notify), event)),

@@ -169,6 +169,10 @@ pub struct ReportRecord {
     /// The findings last seen, of a scanner that reports findings; sorted by purl and vulnerability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub findings: Option<Vec<Finding>>,
+    /// How many reports were remembered before this one. Findings that were compared with an older report than the last
+    /// one are told by it.
+    #[serde(default)]
+    pub revision: u64,
 }
 
 /// What this service remembers of an image's tags: what each pointed to when the last verdict by it came.

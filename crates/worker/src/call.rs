@@ -93,17 +93,44 @@ pub(crate) enum Early {
     Settled(Box<OutcomeWrite>),
 }
 
+/// An image that is ready to be written.
+pub(crate) struct Settled<'a> {
+    /// What is to be written.
+    pub write: OutcomeWrite,
+    /// The same against another baseline; none where nothing is compared.
+    anew: Option<Box<dyn Fn(Option<&ReportRecord>) -> OutcomeWrite + Send + 'a>>,
+}
+
+impl<'a> Settled<'a> {
+    /// An image with a verdict: `settle` compares it with what was known.
+    pub(crate) fn against(
+        previous: Option<&ReportRecord>,
+        settle: impl Fn(Option<&ReportRecord>) -> OutcomeWrite + Send + 'a,
+    ) -> Self {
+        Self { write: settle(previous), anew: Some(Box::new(settle)) }
+    }
+
+    /// Compares again, since another run's report came in between.
+    pub(crate) fn compare_again(&mut self, previous: Option<&ReportRecord>) {
+        if let Some(anew) = &self.anew {
+            self.write = anew(previous);
+        }
+    }
+}
+
 /// Brings one image to its outcome. `None` when it was stopped before: the image stays open.
-pub(crate) async fn settle_image(context: &Context<'_>, image: &SegmentImage) -> Option<OutcomeWrite> {
+pub(crate) async fn settle_image<'a>(context: &'a Context<'a>, image: &'a SegmentImage) -> Option<Settled<'a>> {
     let mut asking = Asking::new(context, image);
     let result = if context.run.tags.resolve { refresh::settle(&mut asking).await } else { asking.analysed().await };
     match result {
-        Ok(write) | Err(Early::Settled(write)) => Some(*write),
+        Ok(settled) => Some(settled),
+        Err(Early::Settled(write)) => Some(Settled { write: *write, anew: None }),
         Err(Early::Stopped) => None,
     }
 }
 
 /// An image that is being asked about.
+#[derive(Clone, Copy)]
 pub(crate) struct Asking<'a> {
     pub context: &'a Context<'a>,
     pub image: &'a SegmentImage,
@@ -116,10 +143,11 @@ impl<'a> Asking<'a> {
     }
 
     /// The image as the catalog names it, reported on and settled.
-    pub(crate) async fn analysed(&mut self) -> Result<Box<OutcomeWrite>, Early> {
+    pub(crate) async fn analysed(&mut self) -> Result<Settled<'a>, Early> {
         let report = self.report(&self.image.digest).await?;
         let previous = self.baseline(&report).await?;
-        Ok(self.settled(report, previous.as_ref()))
+        let asked = *self;
+        Ok(Settled::against(previous.as_ref(), move |previous| asked.settled(report.clone(), previous)))
     }
 
     /// A report on a digest.
@@ -238,14 +266,14 @@ impl<'a> Asking<'a> {
     }
 
     /// A verdict is there: compared with what was known, it is the image's outcome.
-    pub(crate) fn settled(&self, report: Report, previous: Option<&ReportRecord>) -> Box<OutcomeWrite> {
+    pub(crate) fn settled(&self, report: Report, previous: Option<&ReportRecord>) -> OutcomeWrite {
         let services = self.context.services;
         let now = services.clock.now();
         let mut write = settle::reported(self.context.run, self.image, self.attempts, report, previous, now);
         if !services.settings.emit {
             write.event = None;
         }
-        Box::new(write)
+        write
     }
 }
 

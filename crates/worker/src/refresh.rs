@@ -3,11 +3,11 @@
 //! - TAG-1: what a tag pointed to is remembered in the write of the outcome that it led to, never before.
 //! - TAG-2: a registry that refuses to say what a tag points to is asked again later; nothing bigger is asked instead.
 
-use crate::call::{Asking, Early, Target};
+use crate::call::{Asking, Early, Settled, Target};
 use scheduler_core::launch::call_traceparent;
-use scheduler_core::ports::{ImageScan, OutcomeWrite, ScanState};
+use scheduler_core::ports::{ImageScan, ScanState};
 use scheduler_core::refresh::{merged, references};
-use scheduler_model::{ErrorClass, ImageDigest, Mode, ReportedTag, TagRecord};
+use scheduler_model::{ErrorClass, ImageDigest, Mode, Report, ReportedTag, TagRecord};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -22,7 +22,7 @@ const POLL_MAX: Duration = Duration::from_secs(5);
 const SCAN_MAX: Duration = Duration::from_secs(1800);
 
 /// Brings an image to its outcome by what its tags point to now. One without a tag that is followed is analysed as it is.
-pub(crate) async fn settle(asking: &mut Asking<'_>) -> Result<Box<OutcomeWrite>, Early> {
+pub(crate) async fn settle<'a>(asking: &mut Asking<'a>) -> Result<Settled<'a>, Early> {
     let (context, image) = (asking.context, asking.image);
     let (store, tenant) = (&context.services.store, &context.run.tenant);
     let place = asking.stored("the place", || store.image(tenant, &image.digest)).await?.map(|image| image.place);
@@ -42,7 +42,7 @@ pub(crate) async fn settle(asking: &mut Asking<'_>) -> Result<Box<OutcomeWrite>,
         }
         pointed.push(ReportedTag { tag, digest });
     }
-    let mut reports = Vec::new();
+    let mut reports: Vec<Report> = Vec::new();
     let mut asked = BTreeSet::new();
     for ReportedTag { digest, .. } in &pointed {
         if asked.insert(digest) {
@@ -52,15 +52,20 @@ pub(crate) async fn settle(asking: &mut Asking<'_>) -> Result<Box<OutcomeWrite>,
     let mut records =
         asking.stored("the baseline", || store.reports(tenant, std::slice::from_ref(&image.digest))).await?;
     let previous = records.pop().flatten();
-    let Some(report) = merged(reports, previous.as_ref()) else { return asking.analysed().await };
-    let mut write = asking.settled(report, previous.as_ref());
     // Tags that this run does not follow stay as they were; those that the image has no more go.
     let mut tags = known.tags;
     tags.retain(|tag, _| place.tags.contains(tag));
     tags.extend(pointed.iter().map(|reported| (reported.tag.clone(), reported.digest.clone())));
-    write.tags = Some(TagRecord { tags });
-    write.outcome.reported = pointed;
-    Ok(write)
+    let tags = TagRecord { tags };
+    let mut others = reports.into_iter();
+    let Some(first) = others.next() else { return asking.analysed().await };
+    let asked = *asking;
+    Ok(Settled::against(previous.as_ref(), move |previous| {
+        let mut write = asked.settled(merged(first.clone(), others.clone(), previous), previous);
+        write.tags = Some(tags.clone());
+        write.outcome.reported.clone_from(&pointed);
+        write
+    }))
 }
 
 /// What a tag points to now.

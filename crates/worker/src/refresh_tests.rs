@@ -128,7 +128,7 @@ impl Bench {
             slots: &Semaphore::new(1),
             stop: &self.stop,
         };
-        settle_image(&context, &segment.images[0]).await
+        settle_image(&context, &segment.images[0]).await.map(|settled| settled.write)
     }
 
     /// The same, and made durable.

@@ -1,6 +1,6 @@
 //! One leased segment: its images run concurrently in the lease's slots, their outcomes are written in batches.
 
-use crate::call::{Context, settle_image};
+use crate::call::{Context, Settled, settle_image};
 use crate::fleet::{Entered, Fleet};
 use crate::services::Services;
 use futures::FutureExt;
@@ -8,7 +8,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use scheduler_core::ports::{Claim, Lease, OutcomeWrite, QueueError, StoreError, Written};
 use scheduler_core::settle::{self, Attempts};
-use scheduler_model::{ErrorClass, OutcomeResult, Run, RunState, Segment};
+use scheduler_model::{ErrorClass, ImageDigest, OutcomeResult, Run, RunState, Segment};
 use scheduler_scanner::Breaker;
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,21 +160,21 @@ async fn ask(
     let slots = Semaphore::new(usize::try_from(lease.slots.max(1)).unwrap_or(1));
     let context = Context { services, breaker, run, segment, slots: &slots, stop };
     let mut asking: FuturesUnordered<_> = segment.images.iter().map(|image| settle_image(&context, image)).collect();
-    let mut settled: Vec<OutcomeWrite> = Vec::new();
+    let mut settled: Vec<Settled<'_>> = Vec::new();
     let mut held = lease.slots.max(1);
     let mut all_settled = true;
     loop {
         // Whatever is ready goes into one write; while it is being written, calls go on.
         while let Some(ready) = asking.next().now_or_never() {
             match ready {
-                Some(Some(write)) => settled.push(write),
+                Some(Some(image)) => settled.push(image),
                 Some(None) => all_settled = false,
                 None => break,
             }
         }
         if settled.is_empty() {
             match asking.next().await {
-                Some(Some(write)) => settled.push(write),
+                Some(Some(image)) => settled.push(image),
                 Some(None) => all_settled = false,
                 None => break,
             }
@@ -191,7 +191,7 @@ async fn ask(
             tokio::select! {
                 written = &mut write => break written,
                 Some(result) = asking.next(), if !asking.is_empty() => match result {
-                    Some(write) => settled.push(write),
+                    Some(image) => settled.push(image),
                     None => all_settled = false,
                 },
             }
@@ -209,24 +209,32 @@ async fn write(
     fleet: &Fleet,
     lease: &Lease,
     run: &Run,
-    outcomes: Vec<OutcomeWrite>,
+    mut settled: Vec<Settled<'_>>,
     stop: &CancellationToken,
 ) -> Option<End> {
     loop {
+        let outcomes: Vec<OutcomeWrite> = settled.iter().map(|image| image.write.clone()).collect();
         let announce = fleet.announces(&run.id);
         let now = services.clock.now();
         let result = services
             .store
-            .write_outcomes(&lease.segment.id, lease.fence, outcomes.clone(), now, announce)
-            .instrument(info_span!("persist", run = %run.id, outcomes = outcomes.len()))
+            .write_outcomes(&lease.segment.id, lease.fence, outcomes, now, announce)
+            .instrument(info_span!("persist", run = %run.id, outcomes = settled.len()))
             .await;
         match result {
             Ok(written) => {
-                count(services, &outcomes, &written);
+                let (moved, done): (Vec<_>, Vec<_>) = std::mem::take(&mut settled)
+                    .into_iter()
+                    .partition(|image| written.moved.contains(&image.write.outcome.digest));
+                count(services, &done, &written);
                 if written.run.state.is_ended() {
                     services.run_ended();
                 }
-                return None;
+                if moved.is_empty() {
+                    return None;
+                }
+                settled = moved;
+                compare_again(services, run, &mut settled).await;
             }
             Err(StoreError::Fenced { .. }) => {
                 stop.cancel();
@@ -245,12 +253,29 @@ async fn write(
     }
 }
 
+/// Compares images whose baseline has moved with the one that is there now, however long the store needs.
+async fn compare_again(services: &Services, run: &Run, moved: &mut [Settled<'_>]) {
+    let digests: Vec<ImageDigest> = moved.iter().map(|image| image.write.outcome.digest.clone()).collect();
+    let records = loop {
+        match services.store.reports(&run.tenant, &digests).await {
+            Ok(records) => break records,
+            Err(error) => {
+                warn!(%error, run = %run.id, "outcomes wait for their baselines");
+                tokio::time::sleep(STORE_RETRY).await;
+            }
+        }
+    };
+    for (image, record) in moved.iter_mut().zip(records) {
+        image.compare_again(record.as_ref());
+    }
+}
+
 /// Counts what was written.
-fn count(services: &Services, outcomes: &[OutcomeWrite], written: &Written) {
-    let verdicts =
-        outcomes.iter().filter(|write| matches!(write.outcome.result, OutcomeResult::Reported { .. })).count();
+fn count(services: &Services, images: &[Settled<'_>], written: &Written) {
+    let outcomes = || images.iter().map(|image| &image.write.outcome);
+    let verdicts = outcomes().filter(|outcome| matches!(outcome.result, OutcomeResult::Reported { .. })).count();
     // The first verdict of a run is in the write after which there are no others.
-    if written.inserted == outcomes.len()
+    if written.inserted == images.len()
         && verdicts > 0
         && written.run.stats.completed == verdicts as u64
         && let Some(caused_at) = written.run.caused_at
@@ -258,9 +283,9 @@ fn count(services: &Services, outcomes: &[OutcomeWrite], written: &Written) {
         let latency = written.run.first_verdict_at.unwrap_or_else(|| services.clock.now()).since(caused_at);
         metrics::histogram!("scheduler_run_latency_seconds").record(latency.as_secs_f64());
     }
-    for write in outcomes {
-        metrics::counter!("scheduler_outcomes_total", "outcome" => write.outcome.result.as_str()).increment(1);
-        if let OutcomeResult::Reported { delta, .. } = &write.outcome.result
+    for outcome in outcomes() {
+        metrics::counter!("scheduler_outcomes_total", "outcome" => outcome.result.as_str()).increment(1);
+        if let OutcomeResult::Reported { delta, .. } = &outcome.result
             && let Some(worst) = delta.worst()
         {
             metrics::counter!("scheduler_delta_images_total", "severity" => severity_word(worst)).increment(1);

@@ -108,7 +108,8 @@ pub struct OutcomeWrite {
     pub outcome: Outcome,
     /// The event that it makes.
     pub event: Option<(ImageEventType, ImageEvent)>,
-    /// What is remembered of the report: the new baseline.
+    /// What is remembered of the report: the new baseline. With findings it follows the revision that they were compared with;
+    /// without, the findings that are remembered stay.
     pub report: Option<ReportRecord>,
     /// What is remembered of the image's tags; `None` leaves it as it is.
     pub tags: Option<TagRecord>,
@@ -132,6 +133,9 @@ pub struct Written {
     pub run: Run,
     /// How many of the outcomes were new.
     pub inserted: usize,
+    /// Images whose findings were compared with a report that is not the last one any more. They got no outcome: whoever
+    /// has their findings compares and writes again.
+    pub moved: Vec<ImageDigest>,
 }
 
 /// Which runs to list.
@@ -202,7 +206,8 @@ pub trait RunStore: Send + Sync {
     async fn claim(&self, segment: &SegmentId, fence: u64) -> StoreResult<Option<Claim>>;
 
     /// Writes outcomes of a segment, each with its event and baseline, and counts them in the run, in one durable write.
-    /// An image that has an outcome keeps it. When the last image of the run has one, the run ends: `cancelled` if that was
+    /// An image that has an outcome keeps it; one whose baseline has moved since its findings were compared gets none and is
+    /// named, so that of two runs at the same time only one counts a finding as new. When the last image of the run has one, the run ends: `cancelled` if that was
     /// asked for, else `completed`. `Fenced` when the token is not the highest. With `announce` the run's progress goes
     /// into the outbox too; a change of state always does. Writing nothing says that the claim ended in peace.
     async fn write_outcomes(

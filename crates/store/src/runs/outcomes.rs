@@ -8,7 +8,8 @@ use crate::not_found;
 use crate::read::{Read, ReadExt};
 use scheduler_core::ports::{Claim, OutcomeWrite, StoreError, StoreResult, Written};
 use scheduler_model::{
-    ImageDigest, OutboundBody, Outcome, OutcomeResult, Run, RunId, RunState, Segment, SegmentId, TenantId, Timestamp,
+    ImageDigest, OutboundBody, Outcome, OutcomeResult, ReportRecord, Run, RunId, RunState, Segment, SegmentId,
+    TenantId, Timestamp,
 };
 use std::collections::HashSet;
 
@@ -86,10 +87,22 @@ pub(super) fn write(
     let before = run.state;
     let members: HashSet<&ImageDigest> = segment.images.iter().map(|image| &image.digest).collect();
     let mut inserted = 0;
+    let mut moved = Vec::new();
     for OutcomeWrite { outcome, event, report, tags } in outcomes {
         if outcome.run != run.id || !members.contains(&outcome.digest) {
             return Err(not_found("image of the segment", outcome.digest.as_str()));
         }
+        let report = match report {
+            Some(report) => match follow(tx, &run.tenant, &outcome.digest, report)? {
+                Some(report) => Some(report),
+                // Compared again, it might be no news.
+                None => {
+                    moved.push(outcome.digest);
+                    continue;
+                }
+            },
+            None => None,
+        };
         if !record(tx, &mut run, &outcome)? {
             continue;
         }
@@ -122,7 +135,23 @@ pub(super) fn write(
     if announce || run.state != before {
         outbox::announce(tx, &run, now)?;
     }
-    Ok(Written { run, inserted })
+    Ok(Written { run, inserted, moved })
+}
+
+/// The report as the successor of the image's last one; `None` when its findings were compared with an older one.
+fn follow(
+    tx: &Tx<'_>,
+    tenant: &TenantId,
+    digest: &ImageDigest,
+    report: ReportRecord,
+) -> StoreResult<Option<ReportRecord>> {
+    let last: Option<ReportRecord> = tx.doc(Cf::Reports, &report_key(tenant, digest))?;
+    let revision = last.as_ref().map_or(0, |last| last.revision + 1);
+    if report.findings.is_some() && report.revision != revision {
+        return Ok(None);
+    }
+    let findings = report.findings.or_else(|| last.and_then(|last| last.findings));
+    Ok(Some(ReportRecord { findings, revision, ..report }))
 }
 
 /// Ends a run whose images all have an outcome.

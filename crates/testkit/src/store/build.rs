@@ -238,7 +238,8 @@ pub fn outcome(run: &Run, number: usize, result: OutcomeResult) -> OutcomeWrite 
         attestation: None,
         ts: at(3),
     };
-    let report = ReportRecord { reported_at: at(3), policy_revision: Some(run.id.to_string()), findings: None };
+    let report =
+        ReportRecord { reported_at: at(3), policy_revision: Some(run.id.to_string()), findings: None, revision: 0 };
     OutcomeWrite {
         outcome,
         event: with_verdict.then_some((ImageEventType::ReportReady, event)),

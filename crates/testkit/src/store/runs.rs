@@ -36,6 +36,7 @@ macro_rules! run_store_contract {
             p04_outcome_is_unique_under_redelivery,
             p04_an_image_of_another_segment_is_refused_with_all,
             p05_outcome_event_and_baseline_are_one_write,
+            p05_of_two_runs_at_once_one_counts_a_finding_as_new,
             p04_the_last_outcome_ends_the_run,
             p05_every_move_and_asked_progress_is_announced,
             a_run_starts_once,

@@ -280,3 +280,30 @@ async fn two_runs_over_one_image_have_an_outcome_each_and_a_finding_is_new_once(
         .collect();
     assert_eq!(keys.len(), 5, "a key for each run and image");
 }
+
+#[tokio::test(start_paused = true)]
+async fn p05_a_finding_is_new_in_one_of_the_runs_that_ask_at_the_same_time() {
+    let seen = Found::Findings(vec![Finding {
+        purl: "pkg:npm/shared@1.0.0".into(),
+        vuln_id: "CVE-1".into(),
+        severity: Severity::High,
+        kev: false,
+    }]);
+    let scanner = ScriptedScanner::new(move |_, _| Ok(Report { found: seen.clone(), ..report_of(Default::default()) }));
+    let bench = Bench::with(scanner.delayed(Duration::from_millis(100))).await;
+    bench.put(0..30).await;
+    let names = ["a", "b", "c", "d"];
+    for name in names {
+        bench.begin(name, RunLimits::default()).await;
+    }
+    let mut news = vec![0; 30];
+    for name in names {
+        let run = bench.ended(name).await;
+        assert_eq!(run.stats.completed, 30);
+        for outcome in bench.outcomes(&run).await.iter().filter(|outcome| outcome.result.as_str() == "delta") {
+            news[(0..30).find(|number| digest(*number) == outcome.digest).unwrap()] += 1;
+        }
+    }
+    assert_eq!(news, [1; 30], "each image has one thing that is new, in one run");
+    assert_eq!(bench.scanner.reports().len(), 120, "to compare again asks nobody");
+}

@@ -2,10 +2,10 @@
 
 use super::*;
 use scheduler_core::ports::{
-    Allowance, BACKLOG_LIMIT, Claim, EventStore, NewRun, PlanInput, RUNS_LIMIT, Spill, StoreError, StoreResult,
-    Subscription,
+    Allowance, BACKLOG_LIMIT, Claim, EventStore, NewRun, OutcomeWrite, PlanInput, RUNS_LIMIT, Spill, StoreError,
+    StoreResult, Subscription,
 };
-use scheduler_model::{Run, RunState, TagRecord, TenantId};
+use scheduler_model::{Finding, ReportRecord, Run, RunState, Severity, TagRecord, TenantId};
 use std::time::Duration;
 
 pub async fn p03_beginning_a_run_again_changes_nothing(store: &impl RunStore) {
@@ -258,6 +258,39 @@ pub async fn p05_outcome_event_and_baseline_are_one_write(store: &impl RunStore)
     let without = vec![outcome(&again, 1, reported(0))];
     store.write_outcomes(&segment_id(&again.id, 0), 1, without, at(5), false).await.unwrap();
     assert_eq!(store.tags(&alpha(), &digest(1)).await.unwrap(), Some(tags));
+}
+
+fn finding(vuln: &str) -> Finding {
+    Finding { purl: "pkg:npm/a".into(), vuln_id: vuln.into(), severity: Severity::High, kev: false }
+}
+
+pub async fn p05_of_two_runs_at_once_one_counts_a_finding_as_new(store: &impl RunStore) {
+    let found = |vulns: &[&str], revision| ReportRecord {
+        reported_at: at(3),
+        policy_revision: None,
+        findings: Some(vulns.iter().map(|vuln| finding(vuln)).collect()),
+        revision,
+    };
+    let write = |run: &Run, report| OutcomeWrite { report: Some(report), ..outcome(run, 1, reported(1)) };
+    let (one, other) = (run(&alpha(), "one"), run(&alpha(), "other"));
+    let (one, other) = (planned(store, &one, &[&[1]]).await, planned(store, &other, &[&[1]]).await);
+    let wrote = async |run: &Run, report| {
+        let writes = vec![write(run, report)];
+        let written = store.write_outcomes(&segment_id(&run.id, 0), 1, writes, at(4), false).await.unwrap();
+        (written.inserted, written.moved)
+    };
+    let known = async || store.reports(&alpha(), &[digest(1)]).await.unwrap().remove(0);
+    // Both have compared with nothing; who comes second compares again.
+    assert_eq!(wrote(&one, found(&["CVE-1"], 0)).await, (1, vec![]));
+    assert_eq!(wrote(&other, found(&["CVE-1", "CVE-2"], 0)).await, (0, vec![digest(1)]));
+    assert_eq!(get(store, &other).await.stats.completed, 0, "it has no outcome");
+    assert_eq!(known().await, Some(found(&["CVE-1"], 0)));
+    assert_eq!(wrote(&other, found(&["CVE-1", "CVE-2"], 1)).await, (1, vec![]));
+    assert_eq!(known().await, Some(found(&["CVE-1", "CVE-2"], 1)));
+    // A delta that the scanner took is compared with nothing, and leaves the findings as they were.
+    let third = planned(store, &run(&alpha(), "third"), &[&[1]]).await;
+    assert_eq!(wrote(&third, ReportRecord { findings: None, ..found(&[], 0) }).await, (1, vec![]));
+    assert_eq!(known().await, Some(found(&["CVE-1", "CVE-2"], 2)));
 }
 
 pub async fn a_run_starts_once(store: &impl RunStore) {
