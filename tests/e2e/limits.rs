@@ -284,7 +284,9 @@ async fn pages_have_1_to_500_items_and_a_walk_sees_each_once() {
     client.run_in(&run, &["queued", "running"]).await;
     client.post(&format!("/runs/{run}/cancel"), &json!({})).await;
     client.ended(&run).await;
-    for (path, count) in [("/images", 7), ("/schedules", 3), ("/runs", 4), (&format!("/runs/{run}/images"), 7)] {
+    let of_run = format!("/runs/{run}/images");
+    let lists = [("/images", 7), ("/schedules", 3), ("/runs", 4), (of_run.as_str(), 7)];
+    for (path, count) in lists {
         for limit in ["0", "501", "-1", "x", ""] {
             refused(&client.get(&format!("{path}?limit={limit}")).await, 400, "bad-input");
         }
@@ -303,6 +305,9 @@ async fn pages_have_1_to_500_items_and_a_walk_sees_each_once() {
         seen.sort();
         seen.dedup();
         assert_eq!(seen.len(), count, "{path}");
+        for (other, _) in lists.into_iter().filter(|(other, _)| *other != path) {
+            refused(&client.get(&format!("{other}?limit=1{cursor}")).await, 400, "bad-input");
+        }
     }
 }
 

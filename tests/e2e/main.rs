@@ -4,6 +4,7 @@
 //! - `limits`: every limit of the interface, on both sides.
 //! - `stream`: the event stream over reconnects, and many readers at once.
 //! - `disk`: a full disk, and the sync before the answer.
+//! - `documents`: real SBOMs of every kind.
 //! - `golden`: a data folder of an earlier version opens.
 //! - `large`: a document of 300 MB.
 //! - `secrets`: nothing secret leaves.
@@ -13,6 +14,7 @@
 mod catalog;
 mod client;
 mod disk;
+mod documents;
 mod durability;
 mod golden;
 mod kills;

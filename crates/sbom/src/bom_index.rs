@@ -56,6 +56,8 @@ impl<'l> BomIndex<'l> {
             "imageDigest" => self.image.digest = text(map)?,
             "generatedAt" => self.image.generated_at = text(map)?,
             "image" => object(map, &mut Image { sink: &mut self.sink, facts: &mut self.image })?,
+            // The indexes of the usage would mean either.
+            "purls" if self.has_purls => return Err(self.sink.fail(SbomError::Repeated { member: "purls" })),
             "purls" => self.has_purls |= is_list(map, &mut Purls(&mut self.sink))?,
             "usedByEntrypoint" => self.usage = map.next_value_seed(Any(AnyUsage(&mut self.sink)))?,
             _ => return Ok(false),

@@ -40,6 +40,12 @@ pub enum SbomError {
         /// The member's name.
         member: &'static str,
     },
+    /// A sidecar with a member that decides twice: which of them is meant?
+    #[error("the sidecar has more than one `{member}`")]
+    Repeated {
+        /// The member's name.
+        member: &'static str,
+    },
     /// What should list the components is no list.
     #[error("`{member}` is no list")]
     NotAList {
@@ -74,4 +80,22 @@ pub enum SbomError {
         /// The limit.
         limit: usize,
     },
+}
+
+impl SbomError {
+    /// The member of the document that is wrong, as a JSON pointer, where it is one.
+    pub fn pointer(&self) -> Option<String> {
+        match self {
+            Self::Missing { member } | Self::Repeated { member } | Self::NotAList { member } => {
+                Some(format!("/{member}"))
+            }
+            Self::BadUsage { .. } | Self::Impossible { .. } => Some("/usedByEntrypoint".to_owned()),
+            Self::Read(_)
+            | Self::MalformedJson { .. }
+            | Self::Encoding { .. }
+            | Self::UnsupportedFormat { .. }
+            | Self::TooDeep { .. }
+            | Self::TooMany { .. } => None,
+        }
+    }
 }

@@ -148,3 +148,17 @@ fn the_schema_may_be_absent_but_not_another() {
         Err(SbomError::MalformedJson { .. })
     ));
 }
+
+#[test]
+fn a_refusal_points_at_the_member_and_a_second_list_of_purls_is_one() {
+    let check = |document: &str, pointer: &str| {
+        let error = read_bom_index(document.as_bytes(), &Limits::default()).unwrap_err();
+        assert_eq!(error.pointer().as_deref(), Some(pointer), "{document}: {error}");
+    };
+    check(r#"{"schema":"bom-index@1"}"#, "/purls");
+    check(r#"{"schema":"bom-index@1","purls":3}"#, "/purls");
+    check(r#"{"purls":["pkg:npm/a@1"],"schema":"bom-index@1","purls":[]}"#, "/purls");
+    check(r#"{"purls":["pkg:npm/a@1"],"schema":"bom-index@1","usedByEntrypoint":[1]}"#, "/usedByEntrypoint");
+    check(r#"{"purls":["pkg:npm/a@1"],"schema":"bom-index@1","usedByEntrypoint":["x"]}"#, "/usedByEntrypoint");
+    check(r#"{"purls":["pkg:npm/a@1"],"schema":"bom-index@1","usedByEntrypoint":"!"}"#, "/usedByEntrypoint");
+}

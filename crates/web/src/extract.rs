@@ -79,8 +79,8 @@ impl Params {
             .transpose()
     }
 
-    /// Which page is wanted.
-    pub fn page(&self) -> Result<PageRequest, Problem> {
+    /// Which page of a list is wanted; a cursor of another list is refused.
+    pub fn page(&self, list: List) -> Result<PageRequest, Problem> {
         let limit: usize = self.read("limit", "a number from 1 to 500")?.unwrap_or(50);
         if !(1..=500).contains(&limit) {
             return Err(Problem::bad_input("?limit", format!("{limit} is not between 1 and 500")));
@@ -88,14 +88,43 @@ impl Params {
         let after = self
             .one("cursor")
             .map(|cursor| {
-                URL_SAFE_NO_PAD
-                    .decode(cursor)
-                    .ok()
-                    .and_then(|bytes| String::from_utf8(bytes).ok())
-                    .ok_or_else(|| Problem::bad_input("?cursor", "this is no cursor of this list"))
+                list.position(cursor).ok_or_else(|| Problem::bad_input("?cursor", "this is no cursor of this list"))
             })
             .transpose()?;
         Ok(PageRequest { limit, after })
+    }
+}
+
+/// The lists that come in pages. A cursor carries its list's letter before the position, so that it opens no other list.
+#[derive(Debug, Clone, Copy)]
+pub enum List {
+    /// `GET /schedules`.
+    Schedules,
+    /// `GET /runs`.
+    Runs,
+    /// `GET /runs/{id}/images`.
+    Outcomes,
+    /// `GET /images`.
+    Images,
+}
+
+impl List {
+    fn letter(self) -> char {
+        match self {
+            Self::Schedules => 's',
+            Self::Runs => 'r',
+            Self::Outcomes => 'o',
+            Self::Images => 'i',
+        }
+    }
+
+    fn cursor(self, position: &str) -> String {
+        URL_SAFE_NO_PAD.encode(format!("{}{position}", self.letter()))
+    }
+
+    fn position(self, cursor: &str) -> Option<String> {
+        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+        text.strip_prefix(self.letter()).map(str::to_owned)
     }
 }
 
@@ -117,10 +146,10 @@ pub struct Listed<T> {
 
 impl<T> Listed<T> {
     /// From a page of the store, each item in the form that is shown.
-    pub fn new<S>(page: Page<S>, show: impl FnMut(S) -> T) -> Self {
+    pub fn new<S>(list: List, page: Page<S>, show: impl FnMut(S) -> T) -> Self {
         Self {
             items: page.items.into_iter().map(show).collect(),
-            next_cursor: page.next.map(|position| URL_SAFE_NO_PAD.encode(position)),
+            next_cursor: page.next.map(|position| list.cursor(&position)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::body::receive;
 use crate::document;
-use crate::extract::{Listed, Params, PathId, Tenant, labels, path_id};
+use crate::extract::{List, Listed, Params, PathId, Tenant, labels, path_id};
 use crate::intake::{self, Intake, Taken};
 use crate::lines::{Line, Lines};
 use crate::problem::Problem;
@@ -233,9 +233,9 @@ fn too_many_lines() -> Problem {
 
 /// `GET /images`
 pub async fn list(State(app): State<Arc<App>>, Tenant(tenant): Tenant, params: Params) -> Result<Response, Problem> {
-    let page = params.page()?;
+    let page = params.page(List::Images)?;
     let found = app.store.images(&tenant, page.after.as_deref(), page.limit).await?;
-    Ok(Json(Listed::new(found, ImageView::from)).into_response())
+    Ok(Json(Listed::new(List::Images, found, ImageView::from)).into_response())
 }
 
 /// `GET /images/{digest}`

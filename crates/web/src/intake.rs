@@ -125,21 +125,23 @@ pub fn own_place(document: &Document) -> ImagePlace {
 
 impl From<SbomError> for Problem {
     fn from(error: SbomError) -> Self {
-        let sentence = error.to_string();
-        match error {
-            SbomError::MalformedJson { .. } => Self::new(StatusCode::BAD_REQUEST, "malformed-json", sentence),
+        let (status, code) = match error {
+            SbomError::MalformedJson { .. } => (StatusCode::BAD_REQUEST, "malformed-json"),
             SbomError::Encoding { .. }
             | SbomError::Missing { .. }
+            | SbomError::Repeated { .. }
             | SbomError::NotAList { .. }
             | SbomError::BadUsage { .. }
-            | SbomError::Read(_) => Self::new(StatusCode::BAD_REQUEST, "bad-input", sentence),
-            SbomError::UnsupportedFormat { .. } => {
-                Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-format", sentence)
-            }
-            SbomError::Impossible { .. } => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "impossible-input", sentence),
+            | SbomError::Read(_) => (StatusCode::BAD_REQUEST, "bad-input"),
+            SbomError::UnsupportedFormat { .. } => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-format"),
+            SbomError::Impossible { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "impossible-input"),
             SbomError::TooDeep { .. } | SbomError::TooMany { .. } => {
-                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "document-too-large", sentence)
+                (StatusCode::PAYLOAD_TOO_LARGE, "document-too-large")
             }
+        };
+        match error.pointer() {
+            Some(pointer) => Self::at(status, code, pointer, error.to_string()),
+            None => Self::new(status, code, error.to_string()),
         }
     }
 }

@@ -69,7 +69,8 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not-found", format!("there is no {what}"))
     }
 
-    fn at(status: StatusCode, code: &'static str, pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+    /// A problem with one place of the input.
+    pub fn at(status: StatusCode, code: &'static str, pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         let (pointer, detail) = (pointer.into(), detail.into());
         let sentence = if pointer.is_empty() { detail.clone() } else { format!("{pointer}: {detail}") };
         let mut problem = Self::new(status, code, sentence);

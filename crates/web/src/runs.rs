@@ -1,7 +1,7 @@
 //! Runs: start by hand, list, read, outcomes, cancel.
 
 use crate::body::{expect_json, parse, receive};
-use crate::extract::{Listed, Params, PathId, Tenant, path_id};
+use crate::extract::{List, Listed, Params, PathId, Tenant, path_id};
 use crate::keys;
 use crate::problem::Problem;
 use crate::schedules::{check_limits, check_selection};
@@ -143,7 +143,7 @@ fn over_limit(error: StoreError) -> Problem {
 
 /// `GET /runs`
 pub async fn list(State(app): State<Arc<App>>, Tenant(tenant): Tenant, params: Params) -> Result<Response, Problem> {
-    let page = params.page()?;
+    let page = params.page(List::Runs)?;
     let time = |name: &str| {
         params
             .one(name)
@@ -159,7 +159,7 @@ pub async fn list(State(app): State<Arc<App>>, Tenant(tenant): Tenant, params: P
         until: time("until")?,
     };
     let found = app.store.runs(&tenant, &filter, page.after.as_deref(), page.limit).await?;
-    Ok(Json(Listed::new(found, |run| RunView::new(run, &app.public_url))).into_response())
+    Ok(Json(Listed::new(List::Runs, found, |run| RunView::new(run, &app.public_url))).into_response())
 }
 
 /// `GET /runs/{id}`
@@ -175,14 +175,14 @@ pub async fn images(
     PathId(id): PathId,
     params: Params,
 ) -> Result<Response, Problem> {
-    let page = params.page()?;
+    let page = params.page(List::Outcomes)?;
     let outcome = params.one("outcome");
     if outcome.is_some_and(|kind| !["delta", "unchanged", "failed", "skipped"].contains(&kind)) {
         return Err(Problem::bad_input("?outcome", "one of delta, unchanged, failed, skipped"));
     }
     let run = find(&app, &tenant, id).await?;
     let found = app.store.outcomes(&run.id, outcome, page.after.as_deref(), page.limit).await?;
-    Ok(Json(Listed::new(found, OutcomeView::from)).into_response())
+    Ok(Json(Listed::new(List::Outcomes, found, OutcomeView::from)).into_response())
 }
 
 /// `POST /runs/{id}/cancel`

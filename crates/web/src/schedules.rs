@@ -1,7 +1,7 @@
 //! Schedules: create, list, read, patch, delete, and the instants ahead.
 
 use crate::body::{expect_json, from_value, parse, receive};
-use crate::extract::{Listed, Params, PathId, Tenant, path_id};
+use crate::extract::{List, Listed, Params, PathId, Tenant, path_id};
 use crate::problem::Problem;
 use crate::state::App;
 use crate::view::ScheduleView;
@@ -180,7 +180,7 @@ pub async fn create(
 
 /// `GET /schedules`
 pub async fn list(State(app): State<Arc<App>>, Tenant(tenant): Tenant, params: Params) -> Result<Response, Problem> {
-    let page = params.page()?;
+    let page = params.page(List::Schedules)?;
     let filter = ScheduleFilter {
         enabled: params.read("enabled", "true or false")?,
         name: params.one("name").map(str::to_owned),
@@ -190,7 +190,7 @@ pub async fn list(State(app): State<Arc<App>>, Tenant(tenant): Tenant, params: P
     for schedule in found.items {
         items.push(view(&app, schedule).await?);
     }
-    Ok(Json(Listed::new(Page { items, next: found.next }, |item| item)).into_response())
+    Ok(Json(Listed::new(List::Schedules, Page { items, next: found.next }, |item| item)).into_response())
 }
 
 /// `GET /schedules/{id}`
