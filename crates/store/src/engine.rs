@@ -1,6 +1,7 @@
 //! The database: opening it, reading a snapshot of it, one synced write, opening it again after a failure.
 
 use crate::family::Cf;
+use crate::queues::Queues;
 use crate::read::{Read, ReadExt, Visit};
 use crate::{OpenError, doc};
 use parking_lot::RwLock;
@@ -34,6 +35,7 @@ pub(crate) struct Engine {
     options: Options,
     cache: Cache,
     db: RwLock<Option<DB>>,
+    queues: RwLock<Queues>,
 }
 
 impl Engine {
@@ -42,14 +44,22 @@ impl Engine {
         std::fs::create_dir_all(folder).map_err(|source| OpenError::Folder { folder: folder.to_path_buf(), source })?;
         let (options, cache) = (options(), Cache::new_lru_cache(BLOCK_CACHE_BYTES));
         let db = open_db(&options, &cache, folder)?;
-        Ok(Self { folder: folder.to_path_buf(), options, cache, db: RwLock::new(Some(db)) })
+        let queues = RwLock::new(queues(&db, folder)?);
+        Ok(Self { folder: folder.to_path_buf(), options, cache, db: RwLock::new(Some(db)), queues })
     }
 
     /// Runs a reader on the present durable state.
     pub(crate) fn read<T>(&self, reader: impl FnOnce(&View<'_>) -> StoreResult<T>) -> StoreResult<T> {
         let guard = self.db.read();
         let db = guard.as_ref().ok_or_else(closed)?;
-        reader(&View { db, snapshot: db.snapshot() })
+        reader(&View { db, snapshot: db.snapshot(), queues: &self.queues })
+    }
+
+    /// Whether nothing in a queue begins with `prefix`. It is known without reading.
+    pub(crate) fn is_empty(&self, queue: Cf, prefix: &[u8]) -> bool {
+        let queues = self.queues.read();
+        let is_empty = queues.range(queue, prefix, prefix, true).is_some_and(|mut keys| keys.next().is_none());
+        is_empty && self.db.read().is_some()
     }
 
     /// Writes a batch and syncs the log: when it returns `Ok`, all of it survives a power loss; on an error it may or may not
@@ -58,8 +68,12 @@ impl Engine {
         let guard = self.db.read();
         let db = guard.as_ref().ok_or_else(closed)?;
         let mut batch = WriteBatch::default();
+        let mut queued = Vec::new();
         for KeyWrite { cf, key, value } in writes {
             let handle = handle(db, cf)?;
+            if Queues::has(cf) {
+                queued.push((cf, key.clone(), value.is_some()));
+            }
             match value {
                 Some(value) => batch.put_cf(handle, key, value),
                 None => batch.delete_cf(handle, key),
@@ -67,7 +81,10 @@ impl Engine {
         }
         let mut synced = WriteOptions::default();
         synced.set_sync(true);
-        db.write_opt(batch, &synced).map_err(|error| failed("writing", error))
+        db.write_opt(batch, &synced).map_err(|error| failed("writing", error))?;
+        let mut queues = self.queues.write();
+        queued.into_iter().for_each(|(cf, key, is_there)| queues.set(cf, &key, is_there));
+        Ok(())
     }
 
     /// Opens the database again after a write failed, which leaves RocksDB refusing writes; first makes sure that there is
@@ -80,11 +97,14 @@ impl Engine {
         let mut guard = self.db.write();
         // The lock of the folder is free only when the old one is gone.
         drop(guard.take());
-        let db = open_db(&self.options, &self.cache, &self.folder).map_err(|error| StoreError::Unavailable {
-            what: "opening the store again".to_owned(),
-            source: Box::new(error),
-        })?;
-        *guard = Some(db);
+        let opened = open_db(&self.options, &self.cache, &self.folder)
+            .and_then(|db| Ok((queues(&db, &self.folder)?, db)))
+            .map_err(|error| StoreError::Unavailable {
+                what: "opening the store again".to_owned(),
+                source: Box::new(error),
+            })?;
+        *self.queues.write() = opened.0;
+        *guard = Some(opened.1);
         Ok(())
     }
 
@@ -124,14 +144,19 @@ pub(crate) struct KeyWrite {
 pub(crate) struct View<'a> {
     db: &'a DB,
     snapshot: Snapshot<'a>,
+    queues: &'a RwLock<Queues>,
 }
 
-impl Read for View<'_> {
-    fn get(&self, cf: Cf, key: &[u8]) -> StoreResult<Option<Vec<u8>>> {
-        self.snapshot.get_cf(handle(self.db, cf)?, key).map_err(|error| failed("reading", error))
-    }
-
-    fn visit_from(&self, cf: Cf, prefix: &[u8], from: &[u8], inclusive: bool, visit: Visit<'_>) -> StoreResult<()> {
+impl View<'_> {
+    /// Visits the keys of a family as they are on disk, and everything that was deleted between them.
+    pub(crate) fn walk(
+        &self,
+        cf: Cf,
+        prefix: &[u8],
+        from: &[u8],
+        inclusive: bool,
+        visit: Visit<'_>,
+    ) -> StoreResult<()> {
         let mode = IteratorMode::From(from, Direction::Forward);
         for entry in self.snapshot.iterator_cf_opt(handle(self.db, cf)?, bounded(prefix), mode) {
             let (key, value) = entry.map_err(|error| failed("reading", error))?;
@@ -144,6 +169,41 @@ impl Read for View<'_> {
         }
         Ok(())
     }
+}
+
+impl Read for View<'_> {
+    fn get(&self, cf: Cf, key: &[u8]) -> StoreResult<Option<Vec<u8>>> {
+        self.snapshot.get_cf(handle(self.db, cf)?, key).map_err(|error| failed("reading", error))
+    }
+
+    fn visit_from(&self, cf: Cf, prefix: &[u8], from: &[u8], inclusive: bool, visit: Visit<'_>) -> StoreResult<()> {
+        // Copied, so that no writer waits for a visitor.
+        let keys: Option<Vec<Box<[u8]>>> =
+            self.queues.read().range(cf, prefix, from, inclusive).map(|keys| keys.map(Box::from).collect());
+        let Some(keys) = keys else { return self.walk(cf, prefix, from, inclusive, visit) };
+        for key in keys {
+            if let Some(value) = self.get(cf, &key)?
+                && !visit(&key, &value)?
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The keys of the queues as they are on disk.
+fn queues(db: &DB, folder: &Path) -> Result<Queues, OpenError> {
+    let (none, mut queues) = (RwLock::default(), Queues::default());
+    let view = View { db, snapshot: db.snapshot(), queues: &none };
+    for cf in Queues::families() {
+        let taken = view.walk(cf, &[], &[], true, &mut |key, _| {
+            queues.set(cf, key, true);
+            Ok(true)
+        });
+        taken.map_err(|source| OpenError::Meta { folder: folder.to_path_buf(), source })?;
+    }
+    Ok(queues)
 }
 
 /// Keeps an iterator from walking over the graves beyond the prefix.
@@ -210,7 +270,7 @@ fn open_db(options: &Options, cache: &Cache, folder: &Path) -> Result<DB, OpenEr
 
 fn check_format(db: &DB, folder: &Path) -> Result<(), OpenError> {
     let meta = |error| OpenError::Meta { folder: folder.to_path_buf(), source: error };
-    let view = View { db, snapshot: db.snapshot() };
+    let view = View { db, snapshot: db.snapshot(), queues: &RwLock::default() };
     let found = view.number(Cf::Meta, FORMAT_KEY).map_err(meta)?;
     if found > FORMAT {
         return Err(OpenError::Newer { folder: folder.to_path_buf(), found, known: FORMAT });

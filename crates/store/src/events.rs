@@ -270,9 +270,10 @@ impl EventStore for EmbeddedStore {
     }
 
     async fn unbatched(&self, source: Source) -> StoreResult<Vec<ExportHead>> {
-        self.read(move |view| {
+        let prefix = Key::default().id(source.as_str()).done();
+        self.read_queue(Cf::Unbatched, &prefix.clone(), move |view| {
             let mut heads = Vec::new();
-            view.visit(Cf::Unbatched, &Key::default().id(source.as_str()).done(), &mut |_, event| {
+            view.visit(Cf::Unbatched, &prefix, &mut |_, event| {
                 heads.extend(view.doc(Cf::ExportHeads, event)?);
                 Ok(true)
             })?;
@@ -286,7 +287,7 @@ impl EventStore for EmbeddedStore {
     }
 
     async fn unplanned_batches(&self) -> StoreResult<Vec<Batch>> {
-        self.read(|view| {
+        self.read_queue(Cf::BatchQueue, &[], |view| {
             let mut batches = Vec::new();
             view.visit(Cf::BatchQueue, &[], &mut |_, id| {
                 batches.extend(batch_of(view, id)?.map(|(_, batch)| batch));
@@ -328,7 +329,7 @@ impl EventStore for EmbeddedStore {
     }
 
     async fn waiting(&self) -> StoreResult<Vec<Subscription>> {
-        self.read(|view| waiting(view)).await
+        self.read_queue(Cf::Waiting, &[], |view| waiting(view)).await
     }
 
     async fn keys_of_vuln(&self, tenant: &TenantId, vuln_id: &str) -> StoreResult<Vec<String>> {

@@ -16,6 +16,7 @@ mod family;
 mod feed;
 mod housekeeping;
 mod key;
+mod queues;
 mod read;
 mod runs;
 mod schedules;
@@ -156,6 +157,16 @@ impl EmbeddedStore {
     ) -> StoreResult<T> {
         let engine = Arc::clone(&self.engine);
         blocking(move || engine.read(reader)).await
+    }
+
+    /// Reads what a queue has under a prefix; most have nothing, which costs nothing.
+    async fn read_queue<T: Send + 'static>(
+        &self,
+        queue: Cf,
+        prefix: &[u8],
+        reader: impl FnOnce(&View<'_>) -> StoreResult<Vec<T>> + Send + 'static,
+    ) -> StoreResult<Vec<T>> {
+        if self.engine.is_empty(queue, prefix) { Ok(Vec::new()) } else { self.read(reader).await }
     }
 }
 

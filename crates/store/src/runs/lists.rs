@@ -18,7 +18,7 @@ fn indexed(read: &(impl Read + ?Sized), key: &[u8], prefix_len: usize) -> StoreR
     read.doc(Cf::Runs, key.get(prefix_len..).unwrap_or_default())
 }
 
-pub(super) fn planning(read: &(impl Read + ?Sized)) -> StoreResult<Vec<(Run, PlanInput)>> {
+pub(crate) fn planning(read: &(impl Read + ?Sized)) -> StoreResult<Vec<(Run, PlanInput)>> {
     let mut planning = Vec::new();
     read.visit(Cf::Planning, &[], &mut |id, value| {
         let input = doc::decode("a plan input", value)?;
@@ -36,7 +36,7 @@ pub(super) fn last_run(read: &(impl Read + ?Sized), prefix: &[u8]) -> StoreResul
     }
 }
 
-pub(super) fn live_runs(
+pub(crate) fn live_runs(
     read: &(impl Read + ?Sized),
     tenant: &TenantId,
     schedule: &ScheduleId,
@@ -95,7 +95,7 @@ pub(super) fn runs(
     Ok(page.done())
 }
 
-pub(super) fn open_segments(read: &(impl Read + ?Sized)) -> StoreResult<Vec<Segment>> {
+pub(crate) fn open_segments(read: &(impl Read + ?Sized)) -> StoreResult<Vec<Segment>> {
     let mut segments = Vec::new();
     read.visit(Cf::OpenSegments, &[], &mut |_, id| {
         segments.extend(read.doc::<Segment>(Cf::Segments, id)?);

@@ -7,7 +7,7 @@
 
 mod begin;
 mod finish;
-mod lists;
+pub(crate) mod lists;
 mod outbox;
 mod outcomes;
 
@@ -180,7 +180,7 @@ impl RunStore for EmbeddedStore {
     }
 
     async fn planning(&self) -> StoreResult<Vec<(Run, PlanInput)>> {
-        self.read(|view| lists::planning(view)).await
+        self.read_queue(Cf::Planning, &[], |view| lists::planning(view)).await
     }
 
     async fn commit_plan(&self, plan: PlannedRun) -> StoreResult<()> {
@@ -215,7 +215,8 @@ impl RunStore for EmbeddedStore {
 
     async fn live_runs(&self, tenant: &TenantId, schedule: &ScheduleId) -> StoreResult<Vec<Run>> {
         let (tenant, schedule) = (tenant.clone(), schedule.clone());
-        self.read(move |view| lists::live_runs(view, &tenant, &schedule)).await
+        let prefix = schedule_prefix(&tenant, &schedule).done();
+        self.read_queue(Cf::LiveBySchedule, &prefix, move |view| lists::live_runs(view, &tenant, &schedule)).await
     }
 
     async fn request_cancel(&self, tenant: &TenantId, id: &RunId, now: Timestamp) -> StoreResult<Run> {
@@ -224,7 +225,7 @@ impl RunStore for EmbeddedStore {
     }
 
     async fn open_segments(&self) -> StoreResult<Vec<Segment>> {
-        self.read(|view| lists::open_segments(view)).await
+        self.read_queue(Cf::OpenSegments, &[], |view| lists::open_segments(view)).await
     }
 
     async fn claim(&self, segment: &SegmentId, fence: u64) -> StoreResult<Option<Claim>> {
@@ -282,11 +283,14 @@ impl RunStore for EmbeddedStore {
 
     async fn spill(&self, tenant: &TenantId, schedule: &ScheduleId) -> StoreResult<Option<Spill>> {
         let key = begin::spill_key(tenant, schedule);
+        if self.engine.is_empty(Cf::Spills, &key) {
+            return Ok(None);
+        }
         self.read(move |view| view.doc(Cf::Spills, &key)).await
     }
 
     async fn spills_before(&self, before: Timestamp) -> StoreResult<Vec<Spill>> {
-        self.read(move |view| {
+        self.read_queue(Cf::Spills, &[], move |view| {
             let mut spills: Vec<Spill> = view.docs(Cf::Spills, &[])?;
             spills.retain(|spill| spill.since < before);
             Ok(spills)
