@@ -5,6 +5,7 @@
 
 mod admission;
 mod call;
+mod committing;
 mod fleet;
 pub mod gauges;
 pub mod housekeeping;

@@ -6,8 +6,9 @@
 //! 4. A run that is being planned gets its images, its order, its limits and its segments (see `planning`).
 
 use crate::admission::Admission;
+use crate::committing::{Committing, Ended};
 use crate::index_host::IndexState;
-use crate::planning::{PlanError, Planned, plan_run};
+use crate::planning::{PlanError, plan_run};
 use crate::runner;
 use crate::services::Services;
 use scheduler_core::launch;
@@ -18,6 +19,7 @@ use scheduler_model::ids::content_id;
 use scheduler_model::{
     Batch, BatchId, ExportHead, Priority, Reason, Run, RunId, Schedule, ScheduleId, Source, TenantId, Timestamp,
 };
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +38,19 @@ const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// What a schedule left over is taken by a run of its own when no other one comes for so long.
 const CONTINUE_AFTER: Duration = Duration::from_secs(300);
+
+/// Runs that one look plans.
+const LOOK_LEN_MAX: usize = 512;
+
+/// How far a look at what is to be planned has come.
+#[derive(Default)]
+struct Tally {
+    planned: usize,
+    /// Whether it left some.
+    more: bool,
+    /// What the store could not do.
+    failed: Option<StoreError>,
+}
 
 /// The planner's loop.
 pub struct Planner {
@@ -91,41 +106,73 @@ impl Planner {
             runner::recover(&self.services).await?;
             self.owes_segments = false;
         }
-        self.plan().await?;
-        Ok(again)
+        let more = self.plan().await?;
+        Ok(if more { Instant::now() } else { again })
     }
 
-    /// Plans the runs that wait for it.
-    async fn plan(&mut self) -> StoreResult<()> {
-        let planning = self.services.store.planning().await?;
+    /// Plans runs that wait for it, the most urgent first and older ones before later ones. One look plans a bounded number, so
+    /// that what becomes urgent meanwhile does not wait for all of them; says whether there are more.
+    async fn plan(&mut self) -> StoreResult<bool> {
+        let mut planning = self.services.store.planning().await?;
         if planning.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
+        planning.sort_by_key(|(run, _)| Reverse(run.priority));
         // The runs first, then the index: so it has what was put before any of them was begun.
         let warm = self.services.index.caught_up(INDEX_PATIENCE).await? == IndexState::Warm;
+        let services = self.services.clone();
+        let (mut committing, mut tally) = (Committing::new(&services), Tally::default());
         for (run, input) in planning {
+            if tally.planned == LOOK_LEN_MAX {
+                tally.more = true;
+                break;
+            }
+            while let Some(ended) = committing.make_room().await {
+                self.note(ended, &mut tally).await;
+            }
+            if tally.failed.is_some() {
+                break;
+            }
             let (tenant, id) = (run.tenant.clone(), run.id.clone());
             let span = info_span!("plan", run = %id, trigger = run.trigger.as_str());
-            let why = match plan_run(&self.services, run, input, warm).instrument(span).await {
-                Ok(Planned::Done | Planned::NotYet) => continue,
-                // Cancelled meanwhile, or planned by somebody else.
-                Err(PlanError::Store(StoreError::Conflict { .. })) => continue,
-                Err(PlanError::Store(error)) if error.is_retryable() => return Err(error),
-                Err(PlanError::Queue(error)) => {
-                    warn!(%error, run = %id, "the segments of a run wait for the queue");
-                    self.owes_segments = true;
-                    continue;
+            match plan_run(&services, run, input, warm).instrument(span.clone()).await {
+                Ok(Some(plan)) => {
+                    tally.planned += 1;
+                    committing.add(plan, span);
                 }
-                Err(error) => error.to_string(),
-            };
-            error!(error = why, run = %id, "a run cannot be planned");
-            match self.services.store.fail_run(&tenant, &id, &why, self.services.clock.now()).await {
-                Ok(()) => self.services.run_ended(),
-                Err(StoreError::Conflict { .. }) => {}
-                Err(error) => return Err(error),
+                Ok(None) => {}
+                Err(error) => self.note(Ended { tenant, run: id, result: Err(error) }, &mut tally).await,
             }
         }
-        Ok(())
+        while let Some(ended) = committing.next().await {
+            self.note(ended, &mut tally).await;
+        }
+        tally.failed.map_or(Ok(tally.more), Err)
+    }
+
+    /// Takes note of how planning a run ended: one that cannot be planned ends with an error, and holds up no other.
+    async fn note(&mut self, ended: Ended, tally: &mut Tally) {
+        let Ended { tenant, run, result } = ended;
+        let why = match result {
+            // A conflict: cancelled meanwhile, or planned by somebody else.
+            Ok(()) | Err(PlanError::Store(StoreError::Conflict { .. })) => return,
+            Err(PlanError::Store(error)) if error.is_retryable() => {
+                tally.failed = Some(error);
+                return;
+            }
+            Err(PlanError::Queue(error)) => {
+                warn!(%error, run = %run, "the segments of a run wait for the queue");
+                self.owes_segments = true;
+                return;
+            }
+            Err(error) => error.to_string(),
+        };
+        error!(error = why, run = %run, "a run cannot be planned");
+        match self.services.store.fail_run(&tenant, &run, &why, self.services.clock.now()).await {
+            Ok(()) => self.services.run_ended(),
+            Err(StoreError::Conflict { .. }) => {}
+            Err(error) => tally.failed = Some(error),
+        }
     }
 
     /// Closes a batch of what waits, if its time has come.

@@ -52,29 +52,20 @@ pub(crate) enum PlanError {
     NoAnswer,
 }
 
-/// What trying to plan a run came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Planned {
-    /// It is planned.
-    Done,
-    /// It waits for the index, or for another run.
-    NotYet,
-}
-
 type Keys = Vec<(QueryKey, Priority)>;
 
-/// Plans one run and makes the plan durable; then its segments go to the queue.
+/// Plans one run; `None`: it waits for the index, or for another run. Nothing of it is durable yet.
 pub(crate) async fn plan_run(
-    services: &Arc<Services>,
+    services: &Services,
     run: Run,
     input: PlanInput,
     warm: bool,
-) -> Result<Planned, PlanError> {
+) -> Result<Option<PlannedRun>, PlanError> {
     let mut asked = HashSet::new();
     if let Some(urgent) = &input.rest_of {
         let ended = services.store.run(&run.tenant, urgent).await?.is_none_or(|run| run.state.is_ended());
         if !warm || !ended {
-            return Ok(Planned::NotYet);
+            return Ok(None);
         }
         asked = asked_by(services, urgent).await?;
     }
@@ -84,7 +75,7 @@ pub(crate) async fn plan_run(
         let count = all.len();
         let urgent: Keys = all.into_iter().filter(|(_, urgency)| *urgency > Priority::Normal).collect();
         if urgent.is_empty() && count > 0 {
-            return Ok(Planned::NotYet);
+            return Ok(None);
         }
         if urgent.len() < count {
             services.store.begin_run(launch::rest_of(&run, &input, services.clock.now())).await?;
@@ -113,9 +104,7 @@ pub(crate) async fn plan_run(
         spill_to: run.schedule.clone().filter(|_| input.spills).map(|schedule| (run.tenant.clone(), schedule)),
         plain_lane: plain_lane(&run, &input),
     };
-    let plan = plan::plan(run, &candidates, |digest| !fresh.contains(digest), &shape, services.clock.now());
-    commit(services, plan).await?;
-    Ok(Planned::Done)
+    Ok(Some(plan::plan(run, &candidates, |digest| !fresh.contains(digest), &shape, services.clock.now())))
 }
 
 fn plain_lane(run: &Run, input: &PlanInput) -> Lane {
@@ -136,7 +125,8 @@ async fn asked_by(services: &Services, run: &RunId) -> Result<HashSet<ImageDiges
     }
 }
 
-async fn commit(services: &Arc<Services>, plan: PlannedRun) -> Result<(), PlanError> {
+/// Makes a plan durable; then its segments go to the queue.
+pub(crate) async fn commit(services: &Services, plan: PlannedRun) -> Result<(), PlanError> {
     let (run, segments) = (plan.run.clone(), plan.segments.clone());
     services.store.commit_plan(plan).await?;
     if run.state.is_ended() {
