@@ -1,8 +1,8 @@
 //! What is known of vulnerabilities, and what of it stands against an image.
 
-use super::range::Affected;
 use scheduler_model::purl::{Component, ProductKey, Purl, Source};
 use scheduler_model::{ImageDigest, Severity};
+use scheduler_versions::Range;
 use std::collections::{BTreeMap, HashMap};
 
 /// One vulnerability of one package.
@@ -18,6 +18,37 @@ pub struct Advisory {
     pub kev: bool,
     /// Which versions have it.
     pub affected: Affected,
+}
+
+/// The affected versions of a package, as an export says it. A version that cannot be compared counts as affected: better asked
+/// in vain than missed.
+#[derive(Debug, Clone, Default)]
+pub struct Affected {
+    vers: Option<String>,
+    /// What of it can leave versions out.
+    range: Option<Range>,
+}
+
+impl Affected {
+    /// Those of a `vers:` range.
+    pub fn of_vers(text: String) -> Self {
+        Self { range: Range::parse(&text), vers: Some(text) }
+    }
+
+    /// Those before the fixed one.
+    pub fn below(ty: &str, fixed: &str) -> Self {
+        Self::of_vers(format!("vers:{ty}/<{fixed}"))
+    }
+
+    /// The range as an export has it; `None`: every version.
+    pub fn vers(&self) -> Option<&str> {
+        self.vers.as_deref()
+    }
+
+    /// Whether a version of a package of that type is affected.
+    pub fn contains(&self, ty: &str, version: Option<&str>) -> bool {
+        !self.range.as_ref().is_some_and(|range| range.surely_excludes(ty, version))
+    }
 }
 
 /// A package of an image.
@@ -124,12 +155,13 @@ mod tests {
     use super::*;
 
     fn advisory(vuln_id: &str, key: &str, fixed: &str) -> Advisory {
+        let key = ProductKey::parse(key).unwrap().0;
         Advisory {
-            key: ProductKey::parse(key).unwrap().0,
+            affected: Affected::below(key.match_name().ty, fixed),
+            key,
             vuln_id: vuln_id.to_owned(),
             severity: Severity::High,
             kev: false,
-            affected: Affected::Below(fixed.to_owned()),
         }
     }
 

@@ -10,7 +10,6 @@ mod client;
 mod follow;
 mod intel;
 mod own;
-mod range;
 mod scanner;
 mod scenario;
 mod screen;
@@ -20,7 +19,6 @@ mod summary;
 #[cfg(test)]
 mod tests;
 mod universe;
-mod version;
 
 use anyhow::{Context, bail, ensure};
 use scanner::DemoScanner;

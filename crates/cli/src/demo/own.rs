@@ -3,8 +3,7 @@
 //! The demo scanner then knows of vulnerabilities what the export says: an image is affected when a changed key matches and,
 //! where the export gives a range or a fixed version, by its version.
 
-use super::intel::{Advisory, KnownImage, Package};
-use super::range::Affected;
+use super::intel::{Advisory, Affected, KnownImage, Package};
 use super::scenario::{Scenario, Upload, distinct};
 use anyhow::{Context, bail, ensure};
 use scheduler_model::purl::{ProductKey, Purl, Source};
@@ -190,14 +189,14 @@ fn parse_export(body: &[u8]) -> anyhow::Result<ReadExport> {
         let Ok((key, _)) = ProductKey::parse(&change.product_key) else { continue };
         let vuln_id = change.vuln_id.unwrap_or_else(|| text.export_id.clone());
         advisories.push(Advisory {
-            key,
             severity: change.severity.as_deref().map_or(Severity::Low, Severity::of_word),
             kev: text.kev.iter().any(|id| id.eq_ignore_ascii_case(&vuln_id)),
             affected: match (change.fixed, change.affected) {
-                (Some(fixed), _) => Affected::Below(fixed),
-                (None, Some(range)) => Affected::of_vers(&range),
-                (None, None) => Affected::Every,
+                (Some(fixed), _) => Affected::below(key.match_name().ty, &fixed),
+                (None, Some(range)) => Affected::of_vers(range),
+                (None, None) => Affected::default(),
             },
+            key,
             vuln_id,
         });
     }
@@ -209,7 +208,7 @@ fn parse_export(body: &[u8]) -> anyhow::Result<ReadExport> {
         vuln_id: text.export_id.clone(),
         severity: Severity::Low,
         kev: false,
-        affected: Affected::Every,
+        affected: Affected::default(),
     }));
     let keys = distinct(advisories.iter().map(|advisory| advisory.key.clone()));
     if keys.is_empty() {

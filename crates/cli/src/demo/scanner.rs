@@ -162,8 +162,7 @@ fn verdict(findings: &Findings) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::intel::{Advisory, Package};
-    use crate::demo::range::Affected;
+    use crate::demo::intel::{Advisory, Affected, Package};
     use scheduler_model::purl::{ProductKey, Purl};
 
     fn advisory(vuln_id: &str, fixed: &str) -> Advisory {
@@ -172,7 +171,7 @@ mod tests {
             vuln_id: vuln_id.to_owned(),
             severity: Severity::Critical,
             kev: true,
-            affected: Affected::Below(fixed.to_owned()),
+            affected: Affected::below("npm", fixed),
         }
     }
 

@@ -2,7 +2,6 @@
 
 use super::catalog::{SampleImage, generate};
 use super::intel::{Advisory, KnownImage};
-use super::range::Affected;
 use super::universe::Universe;
 use scheduler_model::ImageDigest;
 use scheduler_model::purl::ProductKey;
@@ -112,14 +111,13 @@ fn export(export_id: &str, news: &[Advisory]) -> Value {
     let changes: Vec<Value> = news
         .iter()
         .map(|advisory| {
-            let ty = advisory.key.match_name().ty;
             let mut change = json!({
                 "productKey": advisory.key.to_string(),
                 "vulnId": advisory.vuln_id,
                 "severity": advisory.severity,
             });
-            if let (Affected::Below(fixed), Some(members)) = (&advisory.affected, change.as_object_mut()) {
-                members.insert("affected".to_owned(), json!(format!("vers:{ty}/<{fixed}")));
+            if let (Some(range), Some(members)) = (advisory.affected.vers(), change.as_object_mut()) {
+                members.insert("affected".to_owned(), json!(range));
             }
             change
         })
