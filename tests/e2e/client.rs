@@ -1,5 +1,6 @@
 //! Requests of one tenant, and what tests wait for.
 
+use crate::openapi;
 use crate::service::SECRET;
 use reqwest::Method;
 use scheduler_auth::{SCHEDULER_SIGNATURE_HEADER, SigningKey};
@@ -65,14 +66,17 @@ impl Client {
 
     /// A request under the base path; one that begins with `/healthz` and the like stays as it is.
     pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        let outside = ["/healthz", "/readyz", "/metrics"].iter().any(|one| path.starts_with(one));
+        let outside = ["/healthz", "/readyz", "/metrics", "/openapi.json"].iter().any(|one| path.starts_with(one));
         let base = if outside { "" } else { BASE };
         self.http.request(method, format!("{}{base}{path}", self.address)).header("X-Tenant-Id", &self.tenant)
     }
 
     /// Sends; `None` when the connection failed or the answer was cut.
     pub async fn try_send(&self, request: reqwest::RequestBuilder) -> Option<Answer> {
-        let response = request.send().await.ok()?;
+        let request = request.build().unwrap();
+        let (method, path) = (request.method().clone(), request.url().path().to_owned());
+        let response = self.http.execute(request).await.ok()?;
+        openapi::expect_documented(&method, &path, response.status().as_u16());
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.ok()?;
         Some(Answer { status, headers, body: serde_json::from_str(&text).unwrap_or(Value::Null), text })

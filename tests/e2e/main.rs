@@ -6,6 +6,7 @@
 //! - `disk`: a full disk, and the sync before the answer.
 //! - `documents`: real SBOMs of every kind.
 //! - `golden`: a data folder of an earlier version opens.
+//! - `openapi`: the OpenAPI document has every operation and every status that a test meets.
 //! - `large`: a document of 300 MB.
 //! - `secrets`: nothing secret leaves.
 
@@ -20,6 +21,7 @@ mod golden;
 mod kills;
 mod large;
 mod limits;
+mod openapi;
 mod scanner;
 mod secrets;
 mod service;

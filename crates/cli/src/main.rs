@@ -66,6 +66,8 @@ enum Command {
         /// For this shell.
         shell: clap_complete::Shell,
     },
+    /// Prints the OpenAPI 3.1 document of the REST interface, the same as `GET /openapi.json`.
+    Openapi,
     /// Shows the main job from nothing, on a sample catalog or on your own files.
     Demo(demo::Args),
 }
@@ -115,6 +117,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
             clap_complete::generate(shell, &mut Cli::command(), "stella-scheduler", &mut script);
             client::Output::new(&global).line(String::from_utf8_lossy(&script).trim_end())
         }
+        Command::Openapi => client::Output::new(&global).line(&scheduler_web::openapi_json()?),
         Command::Demo(args) => {
             tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(demo::run(args))
         }

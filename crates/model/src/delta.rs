@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 /// How bad a finding is. A severity that is not known counts as low.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Low, or not known.
@@ -39,6 +40,7 @@ impl Severity {
 
 /// The scanner's judgement of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Nothing stands against it.
@@ -51,6 +53,7 @@ pub enum Verdict {
 
 /// A finding worth naming in an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopFinding {
     /// The package, as the scanner names it.
@@ -66,6 +69,7 @@ pub struct TopFinding {
 
 /// What is new since the image's last report. Counts are findings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Delta {
     /// All new findings.
@@ -136,6 +140,7 @@ pub enum Found {
 
 /// Where a signed report can be looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Attestation {
     /// The entry in the transparency log.
     pub uuid: String,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 /// Where an image lives and what it is called.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ImagePlace {
     /// The registry's host; empty when it is not known.

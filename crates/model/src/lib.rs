@@ -12,6 +12,8 @@ pub mod purl;
 
 mod run;
 mod schedule;
+#[cfg(feature = "openapi")]
+mod schema;
 mod selection;
 mod time;
 

@@ -26,6 +26,7 @@ impl ImageEventType {
 
 /// The body of an event about one image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ImageEvent {
     /// Whose image.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// What started a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Trigger {
     /// The clock.
@@ -45,6 +46,7 @@ impl Trigger {
 
 /// Where a run stands. It moves forward only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RunState {
     /// Its images are being found.
@@ -111,6 +113,7 @@ impl RunState {
 
 /// Why a run exists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Reason {
     /// The last advisory export in it.
@@ -149,6 +152,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// A run in numbers of images, but for the sums of new findings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct RunStats {
     /// What the index gave under the selection, and what earlier runs left.
@@ -348,6 +352,7 @@ pub struct Segment {
 
 /// Why an image got no verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorClass {
     /// No answer in time.
@@ -368,6 +373,7 @@ pub enum ErrorClass {
 
 /// Why an image was not asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum SkipReason {
     /// The run was cancelled.
@@ -378,6 +384,7 @@ pub enum SkipReason {
 
 /// What a tag pointed to when it was resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReportedTag {
     /// The tag.
     pub tag: String,

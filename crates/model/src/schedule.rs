@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// What is asked of the scanner.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// A new report from the SBOM that is there.
@@ -26,6 +27,7 @@ impl Mode {
 
 /// What becomes of cron instants that were missed while the service was down.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Misfire {
     /// One run makes up for all of them.
@@ -37,6 +39,7 @@ pub enum Misfire {
 
 /// What becomes of a cron instant that comes while the schedule's last run still goes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Overlap {
     /// It waits; at most one does.
@@ -51,6 +54,7 @@ pub enum Overlap {
 /// Narrows runs that no change caused: an image qualifies when no report of it is known, or one that is too old
 /// or under another policy. Event runs ignore it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OnlyIf {
     /// Days since the last report.
@@ -63,6 +67,7 @@ pub struct OnlyIf {
 
 /// Which deltas are told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct NotifyRule {
     /// False lets no `rescan.delta` out.
@@ -82,6 +87,7 @@ impl Default for NotifyRule {
 
 /// How much and how fast; what is absent comes from the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RunLimits {
     /// Images of one run; those beyond it spill over.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 /// Says which filter of a [`Selection`] is required; every filter that is given must hold, whatever the scope.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
     /// Every image of the tenant.
@@ -23,6 +24,7 @@ pub enum Scope {
 
 /// A conjunction of filters over the images of one tenant. An empty list filters nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Selection {
     /// Which filter has to be there.

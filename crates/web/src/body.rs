@@ -1,8 +1,9 @@
 //! Bodies: read with a limit, unpacked with the same limit, and parsed so that an error points at its place.
 
+use crate::code::Code;
 use crate::problem::Problem;
 use axum::body::{Body, BodyDataStream};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use serde::de::DeserializeOwned;
@@ -41,7 +42,7 @@ pub async fn next_chunk(stream: &mut BodyDataStream, received: &mut u64, limit: 
 
 /// The body ended too early.
 pub fn cut() -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, "body-cut", "the body ended before its end")
+    Problem::new(Code::BodyCut, "the body ended before its end")
 }
 
 /// How a body is packed.
@@ -65,8 +66,7 @@ impl Encoding {
             Some("gzip" | "x-gzip") => Ok(Self::Gzip),
             Some("zstd") => Ok(Self::Zstd),
             Some(other) => Err(Problem::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported-encoding",
+                Code::UnsupportedEncoding,
                 format!(
                     "Content-Encoding `{}` is not supported; use gzip or zstd",
                     other.chars().take(40).collect::<String>()
@@ -108,7 +108,7 @@ pub async fn unpack(headers: &HeaderMap, wire: &Bytes, limit: u64) -> Result<Byt
 
 /// The body is not packed as it says.
 pub fn bad_encoding() -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, "bad-encoding", "the body cannot be decompressed")
+    Problem::new(Code::BadEncoding, "the body cannot be decompressed")
 }
 
 /// Reads at most one byte more than the limit, so that the caller sees that it was passed.
@@ -121,8 +121,7 @@ fn limited(reader: impl Read, limit: u64) -> std::io::Result<Vec<u8>> {
 /// A form of the body is over the limit.
 pub fn too_large(limit: u64) -> Problem {
     Problem::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "body-too-large",
+        Code::BodyTooLarge,
         format!("the body is over limits.maxBodyBytes ({limit} bytes), as sent or after decompression"),
     )
 }
@@ -135,8 +134,7 @@ pub fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
         return Ok(());
     }
     Err(Problem::new(
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "unsupported-media-type",
+        Code::UnsupportedMediaType,
         format!("`{}` is not supported; send application/json", kind.chars().take(80).collect::<String>()),
     ))
 }
@@ -187,7 +185,7 @@ pub fn from_value<T: DeserializeOwned>(value: &serde_json::Value) -> Result<T, P
 }
 
 fn malformed(error: &serde_json::Error) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, "malformed-json", format!("the body is no JSON: {error}"))
+    Problem::new(Code::MalformedJson, format!("the body is no JSON: {error}"))
 }
 
 /// A JSON pointer from a path of serde's.

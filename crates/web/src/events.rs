@@ -1,7 +1,9 @@
 //! The webhooks: verified, read, made durable, and nothing more.
 
 use crate::body::{collect, unpack};
-use crate::export::{self, SkippedKey};
+use crate::code::Code;
+use crate::export::{self, FeedserBody, SkippedKey, VexerBody};
+use crate::openapi::problems::OfExport;
 use crate::problem::Problem;
 use crate::state::App;
 use crate::tls::PeerCertificate;
@@ -21,18 +23,35 @@ use scheduler_model::{EventId, Export, ExportId, Source, TenantScope, WebhookKey
 use serde::Serialize;
 use std::sync::Arc;
 use tracing::info;
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+/// What became of a delivery.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+#[schema(as = Delivery)]
+pub struct Answer {
     event_id: EventId,
     export_id: ExportId,
+    /// `accepted`, `superseded` (it takes the place of other content of that export id) or `duplicate`.
     status: &'static str,
+    /// Distinct keys that were taken.
     keys: usize,
+    /// Keys and claims that cannot be read; at most 1,000 are named.
     skipped: Vec<SkippedKey>,
 }
 
-/// `POST /events/feedser-export`
+/// Deliver an export of advisories.
+///
+/// Signed, or with a client certificate. The answer comes when it is durable; it is planned afterwards.
+#[utoipa::path(
+    post, path = "/events/feedser-export", tag = "events", operation_id = "postFeedserExport", request_body = FeedserBody,
+    responses(
+        (status = 200, description = "A duplicate: nothing was done", body = Answer),
+        (status = 202, description = "It is durable", body = Answer),
+        OfExport,
+    ),
+    security(("schedulerSignature" = []), ("standardWebhooks" = []), ("clientCertificate" = []))
+)]
 pub async fn feedser(
     State(app): State<Arc<App>>,
     peer: PeerCertificate,
@@ -42,7 +61,18 @@ pub async fn feedser(
     deliver(app, Source::Feedser, &peer, headers, body).await
 }
 
-/// `POST /events/vexer-export`
+/// Deliver an export of VEX claims.
+///
+/// Signed, or with a client certificate. The answer comes when it is durable; it is planned afterwards.
+#[utoipa::path(
+    post, path = "/events/vexer-export", tag = "events", operation_id = "postVexerExport", request_body = VexerBody,
+    responses(
+        (status = 200, description = "A duplicate: nothing was done", body = Answer),
+        (status = 202, description = "It is durable", body = Answer),
+        OfExport,
+    ),
+    security(("schedulerSignature" = []), ("standardWebhooks" = []), ("clientCertificate" = []))
+)]
 pub async fn vexer(
     State(app): State<Arc<App>>,
     peer: PeerCertificate,
@@ -156,7 +186,7 @@ async fn authenticate(
         ),
         None => refused.to_string(),
     };
-    Err(Problem::new(StatusCode::UNAUTHORIZED, "bad-signature", detail))
+    Err(Problem::new(Code::BadSignature, detail))
 }
 
 /// Checks the signature over the bytes on the wire, before anything of them is read. Hashing is off the runtime.

@@ -1,13 +1,15 @@
 //! What Feedser and Vexer send, read leniently: unknown members are ignored, keys that cannot be read are skipped and named.
 
 use crate::body::parse_foreign;
+use crate::code::Code;
+use crate::openapi::params::texts::ProductKeyText;
 use crate::problem::{FieldError, Problem};
-use axum::http::StatusCode;
 use scheduler_model::purl::ProductKey;
 use scheduler_model::{ChangedKey, ExportId, Priority, Severity, Source, Timestamp, VulnLink, Window};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use utoipa::ToSchema;
 
 /// The most skipped keys that an answer names.
 const SKIPPED_NAMED_MAX: usize = 1000;
@@ -16,7 +18,7 @@ const EXCERPT_LEN_MAX: usize = 256;
 const VULN_ID_LEN_MAX: usize = 128;
 
 /// A key or claim that was left out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SkippedKey {
     key: String,
     reason: String,
@@ -37,45 +39,81 @@ pub struct ReadExport {
     pub skipped: Vec<SkippedKey>,
 }
 
-#[derive(Deserialize)]
+/// Advisories that have changed. Keys that cannot be read are skipped and named.
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct FeedserBody {
+#[schema(as = FeedserExport, example = json!({
+    "exportId": "adv-2026-11-29-17", "changedProductKeys": ["pkg:deb/debian/openssl", "pkg:npm/lodash@4.17.20"],
+    "kev": ["CVE-2026-1234"],
+    "window": { "from": "2026-11-29T16:00:00Z", "to": "2026-11-29T17:00:00Z" },
+    "changes": [{ "productKey": "pkg:deb/debian/openssl", "vulnId": "CVE-2026-1234", "severity": "critical" }],
+}))]
+pub struct FeedserBody {
+    /// The sender's name of it; with the key and the content its identity for 30 days.
+    #[schema(min_length = 1, max_length = 256)]
     export_id: String,
     #[serde(default)]
+    #[schema(value_type = Option<Vec<ProductKeyText>>)]
     changed_product_keys: Option<Vec<Value>>,
+    /// CVEs that are known to be exploited; without any `changes` they mark the whole export.
     #[serde(default)]
     kev: Option<Vec<String>>,
+    /// Detail; its product keys are changed keys too.
     #[serde(default)]
+    #[schema(value_type = Option<Vec<ChangeBody>>)]
     changes: Option<Vec<Value>>,
     #[serde(default)]
+    #[schema(value_type = Option<crate::openapi::documents::Window>)]
     window: Option<Value>,
 }
 
-#[derive(Deserialize)]
+/// What changed of a product key.
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Change)]
 struct ChangeBody {
+    #[schema(value_type = ProductKeyText)]
     product_key: String,
     #[serde(default)]
     vuln_id: Option<String>,
+    /// `low`, `medium`, `high` or `critical`; another word counts as low.
     #[serde(default)]
     severity: Option<String>,
 }
 
-#[derive(Deserialize)]
+/// VEX claims that have changed. Claims that cannot be read are skipped and named.
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct VexerBody {
+#[schema(as = VexerExport, example = json!({
+    "exportId": "vex-88",
+    "changedClaims": [{ "productKey": "pkg:golang/example.com/lib", "vulnId": "CVE-2026-7", "status": "none→not_affected" }],
+}))]
+pub struct VexerBody {
+    /// The sender's name of it; with the key and the content its identity for 30 days.
+    #[schema(min_length = 1, max_length = 256)]
     export_id: String,
+    #[schema(value_type = Vec<ClaimBody>)]
     changed_claims: Vec<Value>,
     #[serde(default)]
+    #[schema(value_type = Option<crate::openapi::documents::Window>)]
     window: Option<Value>,
 }
 
-#[derive(Deserialize)]
+/// A claim that has changed.
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Claim)]
 struct ClaimBody {
+    #[schema(value_type = ProductKeyText)]
     product_key: String,
+    /// Only images that contain this too.
     #[serde(default)]
+    #[schema(value_type = Option<ProductKeyText>)]
     subcomponent: Option<String>,
+    /// A change between two of `affected`, `not_affected`, `fixed`, `under_investigation` and `none`, with `→` or `->`.
+    #[schema(
+        pattern = "^ *(affected|not_affected|fixed|under_investigation|none) *(→|->) *(affected|not_affected|fixed|under_investigation|none) *$"
+    )]
     status: String,
 }
 
@@ -258,8 +296,7 @@ fn count_within(member: &str, count: usize, keys_max: usize) -> Result<(), Probl
         return Ok(());
     }
     Err(Problem::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "too-many-keys",
+        Code::TooManyKeys,
         format!("/{member} has {count} entries, over limits.maxKeysPerEvent ({keys_max})"),
     ))
 }
@@ -274,6 +311,7 @@ fn read_window(value: &Value) -> Option<Window> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::StatusCode;
     use serde_json::json;
 
     fn feedser_of(value: &Value) -> Result<ReadExport, Problem> {

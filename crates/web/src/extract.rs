@@ -11,6 +11,7 @@ use scheduler_model::TenantId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use utoipa::ToSchema;
 
 /// The header that names the tenant where no token does.
 const TENANT_HEADER: &str = "x-tenant-id";
@@ -137,10 +138,13 @@ pub struct PageRequest {
 }
 
 /// A page as it is answered.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Page)]
 pub struct Listed<T> {
+    /// The items of this page.
     items: Vec<T>,
+    /// `cursor` of the next page; null after the last one.
     next_cursor: Option<String>,
 }
 
@@ -151,6 +155,11 @@ impl<T> Listed<T> {
             items: page.items.into_iter().map(show).collect(),
             next_cursor: page.next.map(|position| list.cursor(&position)),
         }
+    }
+
+    /// A list that has one page.
+    pub fn whole(items: Vec<T>) -> Self {
+        Self { items, next_cursor: None }
     }
 }
 

@@ -1,10 +1,14 @@
 //! The catalog: put a sidecar or an SBOM, many at once, list, read, delete.
 
 use crate::body::receive;
+use crate::code::Code;
 use crate::document;
 use crate::extract::{List, Listed, Params, PathId, Tenant, labels, path_id};
 use crate::intake::{self, Intake, Taken};
 use crate::lines::{Line, Lines};
+use crate::openapi::documents::{SbomText, SidecarText};
+use crate::openapi::params::{PageQuery, TenantHeader};
+use crate::openapi::problems::{OfBulk, OfList, OfOne, OfSbom, OfSidecar};
 use crate::problem::Problem;
 use crate::state::App;
 use crate::view::ImageView;
@@ -18,6 +22,7 @@ use scheduler_model::{ImageDigest, ImagePlace, TenantId};
 use scheduler_sbom::{Document, Limits};
 use serde_json::json;
 use std::sync::Arc;
+use utoipa::IntoParams;
 
 /// Lines of one bulk upload.
 const BULK_LINES_MAX: usize = 100_000;
@@ -26,7 +31,18 @@ const BULK_LINES_MAX: usize = 100_000;
 const BULK_BATCH_LEN_MAX: usize = 256;
 const BULK_BATCH_BYTES_MAX: usize = 16 << 20;
 
-/// `PUT /images/{digest}/bom-index`
+/// Put an image by its sidecar.
+///
+/// What the answer acknowledges survives a crash and is in the index at once: the next preview sees it.
+#[utoipa::path(
+    put, path = "/images/{digest}/bom-index", tag = "images", operation_id = "putBomIndex",
+    params(TenantHeader, ("digest" = inline(ImageDigest), Path, description = "The image")), request_body = SidecarText,
+    responses(
+        (status = 200, description = "Replaced", body = Taken),
+        (status = 201, description = "New", body = Taken),
+        OfSidecar,
+    )
+)]
 pub async fn put_bom_index(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
@@ -41,7 +57,41 @@ pub async fn put_bom_index(
     put(&app, intake).await
 }
 
-/// `PUT /images/{digest}/sbom`
+/// What an image is called, where the document does not say it or says it otherwise.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "described here, read by `place`")]
+struct PlaceQuery {
+    /// Needed when the document does not name its image.
+    #[param(nullable = false)]
+    repository: Option<String>,
+    #[param(nullable = false)]
+    registry: Option<String>,
+    /// Namespaces in which it runs; may be repeated.
+    #[param(nullable = false)]
+    namespace: Option<Vec<String>>,
+    /// May be repeated.
+    #[param(nullable = false)]
+    tag: Option<Vec<String>>,
+    /// `name=value`; may be repeated.
+    #[param(nullable = false)]
+    label: Option<Vec<String>>,
+}
+
+/// Put an image by its SBOM.
+///
+/// CycloneDX JSON 1.2 to 1.7, SPDX JSON 2.2, 2.3 and 3.0, Syft JSON. The repository is the query's, else the document's own image,
+/// else the answer is 400.
+#[utoipa::path(
+    put, path = "/images/{digest}/sbom", tag = "images", operation_id = "putSbom",
+    params(TenantHeader, ("digest" = inline(ImageDigest), Path, description = "The image"), PlaceQuery),
+    request_body = SbomText,
+    responses(
+        (status = 200, description = "Replaced", body = Taken),
+        (status = 201, description = "New", body = Taken),
+        OfSbom,
+    )
+)]
 pub async fn put_sbom(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
@@ -118,7 +168,18 @@ async fn put(app: &App, intake: Intake) -> Result<Response, Problem> {
     Ok((status, Json(taken)).into_response())
 }
 
-/// `POST /images/bulk`: one answer for each line, in order. What is answered is durable.
+/// Put many images by their sidecars.
+///
+/// NDJSON, one sidecar a line; one answer for each line, in order: that of the PUT, or `{"line", "status", "problem"}`. What is
+/// answered is durable.
+#[utoipa::path(
+    post, path = "/images/bulk", tag = "images", operation_id = "putImages",
+    params(TenantHeader), request_body(content = String, content_type = "application/x-ndjson"),
+    responses(
+        (status = 200, description = "One answer a line", body = String, content_type = "application/x-ndjson"),
+        OfBulk,
+    )
+)]
 pub async fn bulk(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
@@ -216,29 +277,33 @@ async fn take_batch(
 }
 
 fn line_too_long(limit: usize) -> Problem {
-    Problem::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "body-too-large",
-        format!("the line is over limits.maxBodyBytes ({limit} bytes)"),
-    )
+    Problem::new(Code::BodyTooLarge, format!("the line is over limits.maxBodyBytes ({limit} bytes)"))
 }
 
 fn too_many_lines() -> Problem {
     Problem::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "too-many-lines",
+        Code::TooManyLines,
         format!("a bulk upload has at most {BULK_LINES_MAX} lines; this one and those after it were not taken"),
     )
 }
 
-/// `GET /images`
+/// List images.
+#[utoipa::path(
+    get, path = "/images", tag = "images", operation_id = "listImages", params(TenantHeader, PageQuery),
+    responses((status = 200, description = "A page of images", body = Listed<ImageView>), OfList)
+)]
 pub async fn list(State(app): State<Arc<App>>, Tenant(tenant): Tenant, params: Params) -> Result<Response, Problem> {
     let page = params.page(List::Images)?;
     let found = app.store.images(&tenant, page.after.as_deref(), page.limit).await?;
     Ok(Json(Listed::new(List::Images, found, ImageView::from)).into_response())
 }
 
-/// `GET /images/{digest}`
+/// Get an image.
+#[utoipa::path(
+    get, path = "/images/{digest}", tag = "images", operation_id = "getImage",
+    params(TenantHeader, ("digest" = inline(ImageDigest), Path, description = "The image")),
+    responses((status = 200, description = "The image", body = ImageView), OfOne)
+)]
 pub async fn get(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
@@ -249,7 +314,12 @@ pub async fn get(
     image.map(|image| Json(image.into())).ok_or_else(|| Problem::not_found(format!("image {digest}")))
 }
 
-/// `DELETE /images/{digest}`
+/// Remove an image from the catalog.
+#[utoipa::path(
+    delete, path = "/images/{digest}", tag = "images", operation_id = "removeImage",
+    params(TenantHeader, ("digest" = inline(ImageDigest), Path, description = "The image")),
+    responses((status = 204, description = "Removed"), OfOne)
+)]
 pub async fn delete(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,

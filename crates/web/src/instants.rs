@@ -2,6 +2,9 @@
 
 use crate::body::{expect_json, parse, receive};
 use crate::extract::{Params, PathId, Tenant};
+use crate::openapi::params::TenantHeader;
+use crate::openapi::params::texts::{CronText, TimeZoneText};
+use crate::openapi::problems::{OfOne, OfQuestion};
 use crate::problem::Problem;
 use crate::schedules::{calendar, find};
 use crate::state::App;
@@ -14,21 +17,42 @@ use scheduler_calendar::{Calendar, CronExpr, TZDB_VERSION, WARNING_HORIZON_DAYS_
 use scheduler_model::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
 
 const COUNT_DEFAULT: usize = 10;
 const COUNT_MAX: usize = 500;
 
 /// A schedule's clock before it is saved.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = Clock, example = json!({ "whenCron": "0 2 * * *", "timezone": "Europe/Sofia", "count": 3 }))]
 pub struct PreviewBody {
+    #[schema(value_type = CronText)]
     when_cron: String,
     #[serde(default = "utc")]
+    #[schema(value_type = TimeZoneText)]
     timezone: String,
+    /// How many instants.
     #[serde(default)]
+    #[schema(minimum = 1, maximum = 500, default = 10)]
     count: Option<usize>,
+    /// Instants after this one; default: now.
     #[serde(default)]
+    #[schema(value_type = Option<Timestamp>)]
     after: Option<String>,
+}
+
+/// Which instants.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "described here, read by `next`")]
+struct InstantsQuery {
+    /// How many.
+    #[param(nullable = false, minimum = 1, maximum = 500, default = 10)]
+    count: Option<u16>,
+    /// After this one; default: now.
+    #[param(nullable = false, inline)]
+    after: Option<Timestamp>,
 }
 
 fn utc() -> String {
@@ -36,26 +60,37 @@ fn utc() -> String {
 }
 
 /// What a clock will do.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ahead {
+    /// The instants in UTC.
+    #[schema(value_type = Vec<Timestamp>)]
     items: Vec<String>,
+    /// The same, each on both clocks.
     instants: Vec<Instant>,
+    /// The expression in plain English.
     reading: Option<String>,
     timezone: String,
     warnings: Vec<WarningView>,
+    /// The release of the time-zone data.
     time_zone_data: &'static str,
 }
 
 /// An instant on both clocks.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct Instant {
+    #[schema(value_type = Timestamp)]
     utc: String,
+    /// With the zone's offset then.
+    #[schema(format = DateTime)]
     local: String,
 }
 
-#[derive(Debug, Serialize)]
+/// Something about an expression that may surprise.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CronWarning)]
 struct WarningView {
+    #[schema(example = "either-day")]
     code: &'static str,
     detail: String,
 }
@@ -96,7 +131,12 @@ impl Ahead {
     }
 }
 
-/// `GET /schedules/{id}/next`
+/// When will a schedule fire?
+#[utoipa::path(
+    get, path = "/schedules/{id}/next", tag = "schedules", operation_id = "getScheduleInstants",
+    params(TenantHeader, ("id" = String, Path, description = "The schedule"), InstantsQuery),
+    responses((status = 200, description = "The instants ahead", body = Ahead), OfOne)
+)]
 pub async fn next(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
@@ -113,7 +153,12 @@ pub async fn next(
     Ok(Json(ahead))
 }
 
-/// `POST /schedules/preview`
+/// When would an expression fire?
+#[utoipa::path(
+    post, path = "/schedules/preview", tag = "schedules", operation_id = "previewSchedule",
+    params(TenantHeader), request_body = PreviewBody,
+    responses((status = 200, description = "The instants ahead", body = Ahead), OfQuestion)
+)]
 pub async fn preview(
     State(app): State<Arc<App>>,
     Tenant(_): Tenant,

@@ -1,12 +1,13 @@
 //! From a document to an image of the catalog: purls are parsed once, here; what cannot be is named and left out.
 
+use crate::code::Code;
 use crate::problem::Problem;
-use axum::http::StatusCode;
 use scheduler_model::purl::Purl;
 use scheduler_model::{CatalogComponent, Image, ImageDigest, ImagePlace, TenantId, Timestamp};
 use scheduler_sbom::{Document, SbomError, Usage};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use utoipa::ToSchema;
 
 /// The most skipped purls that an answer names; the rest is counted by the difference.
 const SKIPPED_NAMED_MAX: usize = 1000;
@@ -15,22 +16,27 @@ const SKIPPED_NAMED_MAX: usize = 1000;
 const EXCERPT_LEN_MAX: usize = 256;
 
 /// A purl that was left out.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct SkippedPurl {
     purl: String,
     reason: String,
 }
 
 /// What was taken of a document, as the answer says it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Taken {
     image_digest: ImageDigest,
+    /// Distinct package URLs that were taken.
     components: usize,
+    /// Those of them that count as used.
     used: usize,
+    /// Components without a package URL.
     no_purl: u64,
+    /// Package URLs that cannot be read.
     skipped: Vec<SkippedPurl>,
-    /// Filled in when the change is durable.
+    // Filled in when the change is durable.
+    /// The catalog change.
     pub sequence: u64,
 }
 
@@ -125,23 +131,21 @@ pub fn own_place(document: &Document) -> ImagePlace {
 
 impl From<SbomError> for Problem {
     fn from(error: SbomError) -> Self {
-        let (status, code) = match error {
-            SbomError::MalformedJson { .. } => (StatusCode::BAD_REQUEST, "malformed-json"),
+        let code = match error {
+            SbomError::MalformedJson { .. } => Code::MalformedJson,
             SbomError::Encoding { .. }
             | SbomError::Missing { .. }
             | SbomError::Repeated { .. }
             | SbomError::NotAList { .. }
             | SbomError::BadUsage { .. }
-            | SbomError::Read(_) => (StatusCode::BAD_REQUEST, "bad-input"),
-            SbomError::UnsupportedFormat { .. } => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-format"),
-            SbomError::Impossible { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "impossible-input"),
-            SbomError::TooDeep { .. } | SbomError::TooMany { .. } => {
-                (StatusCode::PAYLOAD_TOO_LARGE, "document-too-large")
-            }
+            | SbomError::Read(_) => Code::BadInput,
+            SbomError::UnsupportedFormat { .. } => Code::UnsupportedFormat,
+            SbomError::Impossible { .. } => Code::ImpossibleInput,
+            SbomError::TooDeep { .. } | SbomError::TooMany { .. } => Code::DocumentTooLarge,
         };
         match error.pointer() {
-            Some(pointer) => Self::at(status, code, pointer, error.to_string()),
-            None => Self::new(status, code, error.to_string()),
+            Some(pointer) => Self::at(code, pointer, error.to_string()),
+            None => Self::new(code, error.to_string()),
         }
     }
 }

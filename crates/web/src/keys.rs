@@ -1,8 +1,8 @@
 //! Keys and vulnerability ids that a person gives.
 
+use crate::code::Code;
 use crate::problem::{FieldError, Problem};
 use crate::state::App;
-use axum::http::StatusCode;
 use scheduler_model::TenantId;
 use scheduler_model::purl::ProductKey;
 
@@ -21,8 +21,7 @@ pub async fn resolve(
     for (member, count) in [("keys", keys.len()), ("vulnIds", vuln_ids.len())] {
         if count > most {
             return Err(Problem::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "too-many-keys",
+                Code::TooManyKeys,
                 format!("/{member} has {count} entries, over limits.maxKeysPerEvent ({most})"),
             ));
         }

@@ -5,6 +5,7 @@
 //! - WEB-3: an error is a problem document that says what is wrong and where; causes stay in the log.
 
 mod body;
+mod code;
 mod document;
 mod events;
 mod export;
@@ -15,10 +16,12 @@ mod instants;
 mod intake;
 mod keys;
 mod lines;
+mod openapi;
 mod policy;
 mod preview;
 mod problem;
 mod runs;
+mod schedule_body;
 mod schedules;
 mod shown;
 mod state;
@@ -27,49 +30,58 @@ mod system;
 pub mod tls;
 mod view;
 
+pub use code::Code;
 pub use document::DocumentTurns;
 pub use hub::Hub;
+pub use openapi::openapi_json;
 pub use state::{App, WebLimits};
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{get, post, put};
 use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Where the REST interface begins.
 pub const BASE_PATH: &str = "/api/v1/scheduler";
 
-/// All routes.
-pub fn router(app: Arc<App>) -> Router {
-    let api = Router::new()
-        .route("/schedules", get(schedules::list).post(schedules::create))
-        .route("/schedules/{id}", get(schedules::get).patch(schedules::patch).delete(schedules::delete))
-        .route("/schedules/{id}/next", get(instants::next))
-        .route("/schedules/preview", post(instants::preview))
-        .route("/cursors", get(policy::cursors))
-        .route("/run", post(runs::start))
-        .route("/runs", get(runs::list))
-        .route("/runs/{id}", get(runs::get))
-        .route("/runs/{id}/images", get(runs::images))
-        .route("/runs/{id}/cancel", post(runs::cancel))
-        .route("/preview/impact", post(preview::impact))
-        .route("/images", get(images::list))
-        .route("/images/bulk", post(images::bulk))
-        .route("/images/{digest}", get(images::get).delete(images::delete))
-        .route("/images/{digest}/bom-index", put(images::put_bom_index))
-        .route("/images/{digest}/sbom", put(images::put_sbom))
-        .route("/admin/index", get(system::index_stats))
-        .route("/admin/index/verify", post(system::index_verify))
-        .route("/admin/index/rebuild", post(system::index_rebuild))
-        .route("/events/feedser-export", post(events::feedser))
-        .route("/events/vexer-export", post(events::vexer))
-        .route("/events/policy-revision", post(policy::revision))
-        .route("/events/stream", get(stream::events));
-    Router::new()
+/// All routes with their descriptions. A path stands with its handler.
+fn routes() -> OpenApiRouter<Arc<App>> {
+    let api = OpenApiRouter::new()
+        .routes(routes!(schedules::list, schedules::create))
+        .routes(routes!(schedules::get, schedules::patch, schedules::delete))
+        .routes(routes!(instants::next))
+        .routes(routes!(instants::preview))
+        .routes(routes!(runs::start))
+        .routes(routes!(runs::list))
+        .routes(routes!(runs::get))
+        .routes(routes!(runs::images))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(preview::impact))
+        .routes(routes!(images::list))
+        .routes(routes!(images::bulk))
+        .routes(routes!(images::get, images::delete))
+        .routes(routes!(images::put_bom_index))
+        .routes(routes!(images::put_sbom))
+        .routes(routes!(events::feedser))
+        .routes(routes!(events::vexer))
+        .routes(routes!(policy::revision))
+        .routes(routes!(policy::cursors))
+        .routes(routes!(stream::events))
+        .routes(routes!(system::index_stats))
+        .routes(routes!(system::index_verify))
+        .routes(routes!(system::index_rebuild));
+    OpenApiRouter::new()
         .nest(BASE_PATH, api)
-        .route("/healthz", get(system::healthz))
-        .route("/readyz", get(system::readyz))
-        .route("/metrics", get(system::metrics))
+        .routes(routes!(system::healthz))
+        .routes(routes!(system::readyz))
+        .routes(routes!(system::metrics))
+        .routes(routes!(openapi::serve))
+}
+
+/// The web part as a service.
+pub fn router(app: Arc<App>) -> Router {
+    Router::from(routes())
         .fallback(system::not_found)
         .method_not_allowed_fallback(system::method_not_allowed)
         // Bodies have limits of their own, which the configuration sets.

@@ -1,9 +1,10 @@
 //! Lines of a body that is read as it comes, each with a limit.
 
+use crate::code::Code;
 use crate::problem::Problem;
 use async_compression::tokio::bufread::{GzipDecoder, ZstdDecoder};
 use axum::body::Body;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use futures::TryStreamExt;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader};
@@ -41,8 +42,7 @@ impl Lines {
             Some("zstd") => Box::new(BufReader::new(ZstdDecoder::new(raw))),
             Some(_) => {
                 return Err(Problem::new(
-                    StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                    "unsupported-encoding",
+                    Code::UnsupportedEncoding,
                     "this Content-Encoding is not supported; use gzip or zstd",
                 ));
             }
@@ -56,10 +56,11 @@ impl Lines {
         let mut too_long = false;
         let mut began = false;
         loop {
-            let buffer =
-                self.reader.fill_buf().await.map_err(|_| {
-                    Problem::new(StatusCode::BAD_REQUEST, "body-cut", "the body cannot be read to its end")
-                })?;
+            let buffer = self
+                .reader
+                .fill_buf()
+                .await
+                .map_err(|_| Problem::new(Code::BodyCut, "the body cannot be read to its end"))?;
             if buffer.is_empty() {
                 return Ok(began.then(|| finish(line, too_long)));
             }

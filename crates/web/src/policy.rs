@@ -1,7 +1,10 @@
 //! A new policy revision, and how far exports are planned.
 
 use crate::body::{expect_json, parse, receive};
-use crate::extract::Tenant;
+use crate::code::Code;
+use crate::extract::{Listed, Tenant};
+use crate::openapi::params::TenantHeader;
+use crate::openapi::problems::{OfList, OfPolicy};
 use crate::problem::Problem;
 use crate::state::App;
 use axum::Json;
@@ -13,9 +16,9 @@ use scheduler_core::launch;
 use scheduler_core::ports::{ScheduleFilter, StoreError};
 use scheduler_model::{ExportId, RunId, Schedule, ScheduleId, Source, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::sync::Arc;
 use tracing::info;
+use utoipa::ToSchema;
 
 const REVISION_LEN_MAX: usize = 256;
 const PAGE_LEN: usize = 200;
@@ -24,30 +27,54 @@ const PAGE_LEN: usize = 200;
 const AUTHOR: &str = "policy-revision";
 
 /// A revision that is in force now.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct PolicyBody {
+#[schema(as = PolicyRevision, example = json!({ "policyRevision": "rev-13", "previous": "rev-12" }))]
+pub struct PolicyBody {
+    /// The revision that is in force now.
+    #[schema(min_length = 1, max_length = 256)]
     policy_revision: String,
     /// Only schedules under this one are concerned.
     #[serde(default)]
+    #[schema(min_length = 1, max_length = 256)]
     previous: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+/// A schedule's run under the new revision.
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = PolicyRun)]
 struct Begun {
     schedule_id: ScheduleId,
     run_id: RunId,
 }
 
-/// `POST /events/policy-revision`: moves the tenant's schedules that are under another revision to this one, and begins a run
-/// of each that is enabled. Repeating it goes on where it was broken off.
+/// What a revision moved.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyAnswer {
+    policy_revision: String,
+    /// Schedules that are under the new revision now and were not.
+    moved: usize,
+    /// Of these, enabled ones, each with the run that was begun.
+    runs: Vec<Begun>,
+}
+
+/// Put a policy revision in force.
+///
+/// Moves the tenant's schedules that name another revision in `onlyIf` to this one, and begins a run of each that is enabled.
+/// Repeating it goes on where it was broken off.
+#[utoipa::path(
+    post, path = "/events/policy-revision", tag = "events", operation_id = "postPolicyRevision",
+    params(TenantHeader), request_body = PolicyBody,
+    responses((status = 202, description = "Moved", body = PolicyAnswer), OfPolicy)
+)]
 pub async fn revision(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
     headers: HeaderMap,
     body: Body,
-) -> Result<(StatusCode, Json<Value>), Problem> {
+) -> Result<(StatusCode, Json<PolicyAnswer>), Problem> {
     expect_json(&headers)?;
     let asked: PolicyBody = parse(&receive(&headers, body, app.limits.body_bytes).await?)?;
     for (at, text) in [("/policyRevision", Some(&asked.policy_revision)), ("/previous", asked.previous.as_ref())] {
@@ -73,7 +100,7 @@ pub async fn revision(
                      repeat the request when runs have ended",
                     asked.policy_revision
                 );
-                return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit-reached", detail).retry_after(10));
+                return Err(Problem::new(Code::LimitReached, detail).retry_after(10));
             }
             if let Some(run_id) = move_to(&app, &tenant, &asked, &schedule.id, &mut moved).await? {
                 runs.push(Begun { schedule_id: schedule.id, run_id });
@@ -87,7 +114,7 @@ pub async fn revision(
     app.conductor.run_begun();
     metrics::counter!("scheduler_events_total", "source" => "policy", "result" => "accepted").increment(1);
     info!(tenant = %tenant, revision = asked.policy_revision, moved, runs = runs.len(), "a policy revision came");
-    let answer = json!({ "policyRevision": asked.policy_revision, "moved": moved, "runs": runs });
+    let answer = PolicyAnswer { policy_revision: asked.policy_revision, moved, runs };
     Ok((StatusCode::ACCEPTED, Json(answer)))
 }
 
@@ -134,20 +161,27 @@ async fn move_to(
     }
 }
 
-/// A cursor as callers see it.
-#[derive(Debug, Serialize)]
+/// How far the exports of a source are planned.
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct CursorView {
+#[schema(as = Cursor)]
+pub struct CursorView {
     source: Source,
+    /// The last planned export.
     export_id: ExportId,
+    /// The end of its window.
     window_end: Option<Timestamp>,
     moved_at: Timestamp,
+    /// Holes that were ever found.
     holes_found: u64,
+    /// Those that no export has filled.
     holes: Vec<HoleView>,
 }
 
-#[derive(Debug, Serialize)]
+/// A time of which no export spoke.
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Hole)]
 struct HoleView {
     from: Timestamp,
     to: Timestamp,
@@ -168,9 +202,15 @@ impl From<Cursor> for CursorView {
     }
 }
 
-/// `GET /cursors`: per source the last planned export, and the times that none spoke of. There is one for each source at
-/// most, so the list has one page.
-pub async fn cursors(State(app): State<Arc<App>>, Tenant(tenant): Tenant) -> Result<Json<Value>, Problem> {
-    let cursors: Vec<CursorView> = app.store.cursors(&tenant).await?.into_iter().map(CursorView::from).collect();
-    Ok(Json(json!({ "items": cursors, "nextCursor": null })))
+/// How far exports are planned.
+///
+/// Per source the last planned export, and the times that none spoke of. There is one for each source at most, so the list has
+/// one page.
+#[utoipa::path(
+    get, path = "/cursors", tag = "events", operation_id = "listCursors", params(TenantHeader),
+    responses((status = 200, description = "The cursors", body = Listed<CursorView>), OfList)
+)]
+pub async fn cursors(State(app): State<Arc<App>>, Tenant(tenant): Tenant) -> Result<Json<Listed<CursorView>>, Problem> {
+    let cursors = app.store.cursors(&tenant).await?;
+    Ok(Json(Listed::whole(cursors.into_iter().map(CursorView::from).collect())))
 }

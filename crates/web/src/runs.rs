@@ -1,12 +1,16 @@
 //! Runs: start by hand, list, read, outcomes, cancel.
 
 use crate::body::{expect_json, parse, receive};
+use crate::code::Code;
 use crate::extract::{List, Listed, Params, PathId, Tenant, path_id};
 use crate::keys;
+use crate::openapi::params::texts::ProductKeyText;
+use crate::openapi::params::{PageQuery, TenantHeader};
+use crate::openapi::problems::{OfCancel, OfList, OfNewRun, OfOne};
 use crate::problem::Problem;
-use crate::schedules::{check_limits, check_selection};
+use crate::schedule_body::{check_limits, check_selection};
 use crate::state::App;
-use crate::view::{OutcomeView, RunView};
+use crate::view::{OutcomeKind, OutcomeView, RunView};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -16,32 +20,92 @@ use scheduler_core::launch::{self, ManualRequest};
 use scheduler_core::ports::{Allowance, BACKLOG_LIMIT, Begun, NewRun, RunFilter, StoreError};
 use scheduler_model::ids::sha256_hex;
 use scheduler_model::{
-    Mode, NotifyRule, Reason, Run, RunId, RunLimits, ScheduleId, Selection, TenantId, Timestamp, Trigger,
+    Mode, NotifyRule, Reason, Run, RunId, RunLimits, RunState, ScheduleId, Selection, TenantId, Timestamp, Trigger,
 };
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const IDEMPOTENCY_KEY_LEN_MAX: usize = 255;
 const REASON_LEN_MAX: usize = 1000;
 
 /// What a person asks for.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct RunBody {
+#[schema(as = NewRun, example = json!({ "keys": ["pkg:deb/debian/openssl"], "reason": "ticket 4711" }))]
+pub struct RunBody {
     mode: Option<Mode>,
+    /// Default: all images.
     selection: Option<Selection>,
+    /// Changed product keys; with `vulnIds` a union. Without both: every image of the selection; `[]`: none.
+    #[schema(value_type = Option<Vec<ProductKeyText>>)]
     keys: Option<Vec<String>>,
+    /// Vulnerabilities that exports have told of.
     vuln_ids: Option<Vec<String>>,
+    /// Whether only packages that the entrypoint uses count; default: as configured.
     usage_only: Option<bool>,
     limits: Option<RunLimits>,
     notify: Option<NotifyRule>,
+    /// Why, for people.
+    #[schema(max_length = 1000)]
     reason: Option<String>,
+    /// That schedule now; nothing else but a reason may stand beside it.
     schedule_id: Option<String>,
 }
 
-/// `POST /run`
+/// A run that was begun.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunStarted {
+    run_id: RunId,
+}
+
+/// Which runs.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+#[expect(dead_code, reason = "described here, read by `list`")]
+struct RunQuery {
+    /// Runs of this schedule.
+    #[param(nullable = false, inline)]
+    schedule_id: Option<ScheduleId>,
+    /// Runs that stand here.
+    #[param(nullable = false, inline)]
+    state: Option<RunState>,
+    /// Runs that this started.
+    #[param(nullable = false, inline)]
+    trigger: Option<Trigger>,
+    /// Runs that were made then or later.
+    #[param(nullable = false, inline)]
+    since: Option<Timestamp>,
+    /// Runs that were made before.
+    #[param(nullable = false, inline)]
+    until: Option<Timestamp>,
+}
+
+/// Which outcomes.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "described here, read by `images`")]
+struct OutcomeQuery {
+    /// Of this kind.
+    #[param(nullable = false, inline)]
+    outcome: Option<OutcomeKind>,
+}
+
+/// Start a run by hand.
+///
+/// The answer comes when it is durable; its images are found afterwards.
+#[utoipa::path(
+    post, path = "/run", tag = "runs", operation_id = "startRun",
+    params(
+        TenantHeader,
+        ("Idempotency-Key" = Option<String>, Header, nullable = false, min_length = 1, max_length = 255,
+            description = "The same key with the same body gives the same run, for 24 hours"),
+    ),
+    request_body = RunBody,
+    responses((status = 202, description = "Begun", body = RunStarted), OfNewRun)
+)]
 pub async fn start(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
@@ -62,14 +126,13 @@ pub async fn start(
         Begun::Existing(existing) => existing,
         Begun::OtherContent => {
             return Err(Problem::new(
-                StatusCode::CONFLICT,
-                "idempotency-key-reused",
+                Code::IdempotencyKeyReused,
                 "this Idempotency-Key has started a run with other content",
             ));
         }
     };
     app.conductor.run_begun();
-    Ok((StatusCode::ACCEPTED, Json(json!({ "runId": id }))).into_response())
+    Ok((StatusCode::ACCEPTED, Json(RunStarted { run_id: id })).into_response())
 }
 
 async fn new_run(app: &App, tenant: &TenantId, asked: RunBody) -> Result<NewRun, Problem> {
@@ -133,15 +196,15 @@ fn over_limit(error: StoreError) -> Problem {
     let StoreError::Full { what, limit } = error else { return error.into() };
     let reason = if what == BACKLOG_LIMIT { "backlog" } else { "active-runs" };
     metrics::counter!("scheduler_rate_limited_total", "reason" => reason).increment(1);
-    Problem::new(
-        StatusCode::TOO_MANY_REQUESTS,
-        "limit-reached",
-        format!("{what} is at its limit of {limit}; try again when runs have ended"),
-    )
-    .retry_after(10)
+    Problem::new(Code::LimitReached, format!("{what} is at its limit of {limit}; try again when runs have ended"))
+        .retry_after(10)
 }
 
-/// `GET /runs`
+/// List runs, the newest first.
+#[utoipa::path(
+    get, path = "/runs", tag = "runs", operation_id = "listRuns", params(TenantHeader, PageQuery, RunQuery),
+    responses((status = 200, description = "A page of runs", body = Listed<RunView>), OfList)
+)]
 pub async fn list(State(app): State<Arc<App>>, Tenant(tenant): Tenant, params: Params) -> Result<Response, Problem> {
     let page = params.page(List::Runs)?;
     let time = |name: &str| {
@@ -162,13 +225,23 @@ pub async fn list(State(app): State<Arc<App>>, Tenant(tenant): Tenant, params: P
     Ok(Json(Listed::new(List::Runs, found, |run| RunView::new(run, &app.public_url))).into_response())
 }
 
-/// `GET /runs/{id}`
+/// Get a run.
+#[utoipa::path(
+    get, path = "/runs/{id}", tag = "runs", operation_id = "getRun",
+    params(TenantHeader, ("id" = String, Path, description = "The run")),
+    responses((status = 200, description = "The run", body = RunView), OfOne)
+)]
 pub async fn get(State(app): State<Arc<App>>, Tenant(tenant): Tenant, PathId(id): PathId) -> Result<Response, Problem> {
     let run = find(&app, &tenant, id).await?;
     Ok(Json(RunView::new(run, &app.public_url)).into_response())
 }
 
-/// `GET /runs/{id}/images`
+/// List what each image got in a run.
+#[utoipa::path(
+    get, path = "/runs/{id}/images", tag = "runs", operation_id = "listRunImages",
+    params(TenantHeader, ("id" = String, Path, description = "The run"), PageQuery, OutcomeQuery),
+    responses((status = 200, description = "A page of outcomes", body = Listed<OutcomeView>), OfOne)
+)]
 pub async fn images(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
@@ -176,16 +249,20 @@ pub async fn images(
     params: Params,
 ) -> Result<Response, Problem> {
     let page = params.page(List::Outcomes)?;
-    let outcome = params.one("outcome");
-    if outcome.is_some_and(|kind| !["delta", "unchanged", "failed", "skipped"].contains(&kind)) {
-        return Err(Problem::bad_input("?outcome", "one of delta, unchanged, failed, skipped"));
-    }
+    let outcome = params.word::<OutcomeKind>("outcome")?.map(OutcomeKind::as_str);
     let run = find(&app, &tenant, id).await?;
     let found = app.store.outcomes(&run.id, outcome, page.after.as_deref(), page.limit).await?;
     Ok(Json(Listed::new(List::Outcomes, found, OutcomeView::from)).into_response())
 }
 
-/// `POST /runs/{id}/cancel`
+/// Cancel a run.
+///
+/// After the answer no call begins that was not cleared before it; what is in flight may end and is recorded.
+#[utoipa::path(
+    post, path = "/runs/{id}/cancel", tag = "runs", operation_id = "cancelRun",
+    params(TenantHeader, ("id" = String, Path, description = "The run")),
+    responses((status = 202, description = "The run as it stands", body = RunView), OfCancel)
+)]
 pub async fn cancel(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
@@ -195,7 +272,7 @@ pub async fn cancel(
     let run = match app.store.request_cancel(&tenant, &run.id, app.clock.now()).await {
         Ok(run) => run,
         Err(StoreError::Conflict { .. }) => {
-            return Err(Problem::new(StatusCode::CONFLICT, "run-already-ended", format!("run {} has ended", run.id)));
+            return Err(Problem::new(Code::RunAlreadyEnded, format!("run {} has ended", run.id)));
         }
         Err(error) => return Err(error.into()),
     };

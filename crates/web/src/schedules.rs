@@ -1,8 +1,13 @@
 //! Schedules: create, list, read, patch, delete, and the instants ahead.
 
 use crate::body::{expect_json, from_value, parse, receive};
+use crate::code::Code;
 use crate::extract::{List, Listed, Params, PathId, Tenant, path_id};
+use crate::openapi::params::texts::{CronText, TimeZoneText};
+use crate::openapi::params::{IfMatch, PageQuery, TenantHeader};
+use crate::openapi::problems::{OfList, OfNewSchedule, OfOne, OfPatch, OfVersioned};
 use crate::problem::Problem;
+use crate::schedule_body::ScheduleBody;
 use crate::state::App;
 use crate::view::ScheduleView;
 use axum::Json;
@@ -16,137 +21,64 @@ use scheduler_model::{
     Misfire, Mode, NotifyRule, OnlyIf, Overlap, RunLimits, Schedule, ScheduleId, ScheduleSpec, Selection, Source,
     TenantId, Timestamp,
 };
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
 
 /// Who is written down as the author where no token names one.
 const ANONYMOUS: &str = "anonymous";
 
-const NAME_LEN_MAX: usize = 200;
-const JITTER_SECONDS_MAX: u32 = 86_400;
-
-/// A schedule as it is written.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct ScheduleBody {
-    #[serde(default)]
+/// Which schedules.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "described here, read by `list`")]
+struct ScheduleQuery {
+    /// Only enabled or only disabled ones.
+    #[param(nullable = false)]
+    enabled: Option<bool>,
+    /// The one of exactly this name.
+    #[param(nullable = false)]
     name: Option<String>,
-    #[serde(default = "yes")]
-    enabled: bool,
-    #[serde(default)]
-    when_cron: Option<String>,
-    #[serde(default = "utc")]
-    timezone: String,
-    #[serde(default)]
-    on_events: Vec<Source>,
-    #[serde(default)]
-    mode: Mode,
-    #[serde(default)]
-    selection: Selection,
-    #[serde(default)]
+}
+
+/// Changes of a schedule: a JSON merge patch (RFC 7396). Null takes a member away, which then has its default again.
+#[derive(ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(example = json!({ "enabled": false }))]
+#[expect(dead_code, reason = "described here; a patch is merged as JSON")]
+struct SchedulePatch {
+    #[schema(nullable = false, min_length = 1, max_length = 200)]
+    name: Option<String>,
+    enabled: Option<bool>,
+    when_cron: Option<CronText>,
+    timezone: Option<TimeZoneText>,
+    on_events: Option<Vec<Source>>,
+    mode: Option<Mode>,
+    selection: Option<Selection>,
     usage_only: Option<bool>,
-    #[serde(default)]
-    only_if: OnlyIf,
-    #[serde(default)]
-    misfire: Misfire,
-    #[serde(default)]
-    overlap: Overlap,
-    #[serde(default)]
-    jitter_seconds: u32,
-    #[serde(default)]
-    notify: NotifyRule,
-    #[serde(default)]
-    limits: RunLimits,
+    only_if: Option<OnlyIf>,
+    misfire: Option<Misfire>,
+    overlap: Option<Overlap>,
+    #[schema(maximum = 86_400)]
+    jitter_seconds: Option<u32>,
+    notify: Option<NotifyRule>,
+    limits: Option<RunLimits>,
 }
 
-fn yes() -> bool {
-    true
-}
-
-fn utc() -> String {
-    "UTC".to_owned()
-}
-
-impl ScheduleBody {
-    fn of(spec: ScheduleSpec) -> Self {
-        Self {
-            name: Some(spec.name),
-            enabled: spec.enabled,
-            when_cron: spec.when_cron,
-            timezone: spec.timezone,
-            on_events: spec.on_events,
-            mode: spec.mode,
-            selection: spec.selection,
-            usage_only: spec.usage_only,
-            only_if: spec.only_if,
-            misfire: spec.misfire,
-            overlap: spec.overlap,
-            jitter_seconds: spec.jitter_seconds,
-            notify: spec.notify,
-            limits: spec.limits,
-        }
-    }
-
-    /// Checks what types cannot say.
-    fn validate(mut self) -> Result<ScheduleSpec, Problem> {
-        let name = self.name.take().ok_or_else(|| Problem::bad_input("/name", "a schedule needs a name"))?;
-        if name.trim().is_empty() || name.chars().count() > NAME_LEN_MAX || name.chars().any(char::is_control) {
-            return Err(Problem::bad_input(
-                "/name",
-                format!("a name has 1 to {NAME_LEN_MAX} characters, not only blanks and none of control"),
-            ));
-        }
-        Zone::parse(&self.timezone).map_err(|e| Problem::bad_input("/timezone", e.to_string()))?;
-        if let Some(expression) = &self.when_cron {
-            CronExpr::parse(expression).map_err(|e| Problem::bad_input("/whenCron", e.to_string()))?;
-        }
-        check_selection(&self.selection, "/selection")?;
-        check_limits(&self.limits, "/limits")?;
-        if self.jitter_seconds > JITTER_SECONDS_MAX {
-            return Err(Problem::bad_input("/jitterSeconds", format!("at most {JITTER_SECONDS_MAX}")));
-        }
-        self.on_events.sort_unstable();
-        self.on_events.dedup();
-        Ok(ScheduleSpec {
-            name,
-            enabled: self.enabled,
-            when_cron: self.when_cron,
-            timezone: self.timezone,
-            on_events: self.on_events,
-            mode: self.mode,
-            selection: self.selection,
-            usage_only: self.usage_only,
-            only_if: self.only_if,
-            misfire: self.misfire,
-            overlap: self.overlap,
-            jitter_seconds: self.jitter_seconds,
-            notify: self.notify,
-            limits: self.limits,
-        })
-    }
-}
-
-/// Whether the scope has its list.
-pub fn check_selection(selection: &Selection, at: &str) -> Result<(), Problem> {
-    selection.validate().map_err(|e| Problem::impossible(format!("{at}/{}", e.member), e.to_string()))
-}
-
-/// Whether limits are numbers that a run can obey.
-pub fn check_limits(limits: &RunLimits, at: &str) -> Result<(), Problem> {
-    for (member, value, most) in [
-        ("maxJobs", limits.max_jobs, 10_000_000),
-        ("ratePerSecond", limits.rate_per_second, 100_000),
-        ("parallelism", limits.parallelism, 10_000),
-    ] {
-        if value.is_some_and(|value| !(1..=most).contains(&value)) {
-            return Err(Problem::bad_input(format!("{at}/{member}"), format!("a number from 1 to {most}")));
-        }
-    }
-    Ok(())
-}
-
-/// `POST /schedules`
+/// Create a schedule.
+///
+/// `whenCron` and `onEvents` are each optional; a schedule with neither is run by hand.
+#[utoipa::path(
+    post, path = "/schedules", tag = "schedules", operation_id = "createSchedule",
+    params(TenantHeader), request_body = ScheduleBody,
+    responses(
+        (status = 201, description = "Created", body = ScheduleView, headers(
+            ("ETag" = String, description = "Its version, for If-Match"),
+            ("Location" = String, description = "Its address"),
+        )),
+        OfNewSchedule,
+    )
+)]
 pub async fn create(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
@@ -178,7 +110,12 @@ pub async fn create(
     Ok(response)
 }
 
-/// `GET /schedules`
+/// List schedules.
+#[utoipa::path(
+    get, path = "/schedules", tag = "schedules", operation_id = "listSchedules",
+    params(TenantHeader, PageQuery, ScheduleQuery),
+    responses((status = 200, description = "A page of schedules", body = Listed<ScheduleView>), OfList)
+)]
 pub async fn list(State(app): State<Arc<App>>, Tenant(tenant): Tenant, params: Params) -> Result<Response, Problem> {
     let page = params.page(List::Schedules)?;
     let filter = ScheduleFilter {
@@ -193,13 +130,32 @@ pub async fn list(State(app): State<Arc<App>>, Tenant(tenant): Tenant, params: P
     Ok(Json(Listed::new(List::Schedules, Page { items, next: found.next }, |item| item)).into_response())
 }
 
-/// `GET /schedules/{id}`
+/// Get a schedule.
+#[utoipa::path(
+    get, path = "/schedules/{id}", tag = "schedules", operation_id = "getSchedule",
+    params(TenantHeader, ("id" = String, Path, description = "The schedule")),
+    responses(
+        (status = 200, description = "The schedule", body = ScheduleView,
+            headers(("ETag" = String, description = "Its version, for If-Match"))),
+        OfOne,
+    )
+)]
 pub async fn get(State(app): State<Arc<App>>, Tenant(tenant): Tenant, PathId(id): PathId) -> Result<Response, Problem> {
     let schedule = find(&app, &tenant, id).await?;
     Ok(shown(&app, schedule).await?.into_response())
 }
 
-/// `PATCH /schedules/{id}`: JSON merge patch (RFC 7396).
+/// Change a schedule.
+#[utoipa::path(
+    patch, path = "/schedules/{id}", tag = "schedules", operation_id = "updateSchedule",
+    params(TenantHeader, ("id" = String, Path, description = "The schedule"), IfMatch),
+    request_body(content((SchedulePatch = "application/merge-patch+json"), (SchedulePatch = "application/json"))),
+    responses(
+        (status = 200, description = "The schedule as it is now", body = ScheduleView,
+            headers(("ETag" = String, description = "Its version, for If-Match"))),
+        OfPatch,
+    )
+)]
 pub async fn patch(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
@@ -240,7 +196,12 @@ pub async fn patch(
     }
 }
 
-/// `DELETE /schedules/{id}`
+/// Delete a schedule; its runs stay readable.
+#[utoipa::path(
+    delete, path = "/schedules/{id}", tag = "schedules", operation_id = "deleteSchedule",
+    params(TenantHeader, ("id" = String, Path, description = "The schedule"), IfMatch),
+    responses((status = 204, description = "Deleted"), OfVersioned)
+)]
 pub async fn delete(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
@@ -313,11 +274,7 @@ fn if_match(headers: &HeaderMap, current: u64) -> Result<Option<u64>, Problem> {
 }
 
 fn stale() -> Problem {
-    Problem::new(
-        StatusCode::PRECONDITION_FAILED,
-        "stale-etag",
-        "If-Match names another version than the one that stands; read it again",
-    )
+    Problem::new(Code::StaleEtag, "If-Match names another version than the one that stands; read it again")
 }
 
 /// JSON merge patch: objects merge, null takes away, all else replaces.

@@ -3,13 +3,16 @@
 //! A stream takes new events from the hub and what it missed from the store, always the one after its last. It is asked for
 //! the next event only when its reader has room, so a reader who never reads costs a socket buffer and a few events.
 
+use crate::code::Code;
 use crate::extract::Tenant;
 use crate::hub::Listener;
+use crate::openapi::params::TenantHeader;
+use crate::openapi::problems::OfStream;
 use crate::problem::Problem;
 use crate::shown::Shown;
 use crate::state::App;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::stream::{self, Stream};
 use scheduler_core::ports::StoreError;
@@ -38,7 +41,18 @@ struct Reader {
     behind: bool,
 }
 
-/// `GET /events/stream`
+/// Listen to the tenant's events.
+///
+/// Server-Sent Events: `rescan.delta`, `report.ready`, `run.updated`, each with a CloudEvents document as data and its number as id.
+/// Without `Last-Event-ID` the stream starts now; after an id that is gone it sends one `resync` event and goes on from now.
+#[utoipa::path(
+    get, path = "/events/stream", tag = "events", operation_id = "streamEvents",
+    params(
+        TenantHeader,
+        ("Last-Event-ID" = Option<String>, Header, nullable = false, description = "The `id:` of the last event that was seen"),
+    ),
+    responses((status = 200, description = "Events, see `CloudEvent`", body = String, content_type = "text/event-stream"), OfStream)
+)]
 pub async fn events(
     State(app): State<Arc<App>>,
     Tenant(tenant): Tenant,
@@ -66,8 +80,7 @@ pub async fn events(
 }
 
 fn too_many() -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-streams", "all places for event streams are taken")
-        .retry_after(30)
+    Problem::new(Code::TooManyStreams, "all places for event streams are taken").retry_after(30)
 }
 
 impl Reader {

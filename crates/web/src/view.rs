@@ -6,11 +6,14 @@ use scheduler_model::{
     OutcomeResult, Overlap, Priority, Reason, ReportedTag, Run, RunId, RunLimits, RunState, RunStats, Schedule,
     ScheduleId, Selection, SkipReason, Source, TenantId, Timestamp, Trigger, Verdict,
 };
-use serde::Serialize;
+use scheduler_worker::IndexState;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A run.
-#[derive(Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Run)]
 pub struct RunView {
     id: RunId,
     schedule_id: Option<ScheduleId>,
@@ -29,7 +32,7 @@ pub struct RunView {
     links: RunLinks,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct RunLinks {
     images: String,
     deltas: String,
@@ -64,12 +67,40 @@ impl RunView {
     }
 }
 
+/// The ends of an image in a run, as callers name them.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OutcomeKind {
+    /// A verdict with something new.
+    Delta,
+    /// A verdict without news.
+    Unchanged,
+    /// No verdict.
+    Failed,
+    /// Not asked about.
+    Skipped,
+}
+
+impl OutcomeKind {
+    /// The word of the contract.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Delta => "delta",
+            Self::Unchanged => "unchanged",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
 /// What one image got in one run.
-#[derive(Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Outcome)]
 pub struct OutcomeView {
     image_digest: ImageDigest,
     repository: String,
+    #[schema(value_type = OutcomeKind)]
     outcome: &'static str,
     reason: Option<SkipReason>,
     attempts: u32,
@@ -83,7 +114,7 @@ pub struct OutcomeView {
     finished_at: Timestamp,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct OutcomeError {
     class: ErrorClass,
     message: String,
@@ -121,8 +152,9 @@ impl From<Outcome> for OutcomeView {
 }
 
 /// A schedule.
-#[derive(Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Schedule)]
 pub struct ScheduleView {
     id: ScheduleId,
     tenant_id: TenantId,
@@ -152,8 +184,9 @@ pub struct ScheduleView {
 }
 
 /// An instant whose run has not begun, and why.
-#[derive(Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = WaitingInstant)]
 struct WaitingView {
     scheduled_for: Timestamp,
     catch_up: bool,
@@ -161,14 +194,15 @@ struct WaitingView {
 }
 
 /// An instant that got no run, and why.
-#[derive(Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = DroppedInstant)]
 struct DroppedView {
     scheduled_for: Timestamp,
     because: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct LastRun {
     id: RunId,
@@ -231,8 +265,9 @@ impl ScheduleView {
 }
 
 /// An image of the catalog.
-#[derive(Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Image)]
 pub struct ImageView {
     image_digest: ImageDigest,
     image: ImagePlace,
@@ -255,6 +290,29 @@ impl From<Image> for ImageView {
             generated_at: image.generated_at,
             updated_at: image.updated_at,
             sequence: image.sequence,
+        }
+    }
+}
+
+/// How far the index is.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = IndexState)]
+pub enum IndexStateView {
+    /// Nothing of the catalog is in it yet.
+    Cold,
+    /// It has not reached what the catalog was at the start.
+    Warming,
+    /// It follows the catalog.
+    Warm,
+}
+
+impl From<IndexState> for IndexStateView {
+    fn from(state: IndexState) -> Self {
+        match state {
+            IndexState::Cold => Self::Cold,
+            IndexState::Warming => Self::Warming,
+            IndexState::Warm => Self::Warm,
         }
     }
 }

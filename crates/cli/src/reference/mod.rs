@@ -1,0 +1,5 @@
+//! Reference pages that are written from the code.
+
+mod api;
+mod cli;
+mod errors;
