@@ -4,6 +4,7 @@ use crate::state::State;
 use crate::terms::NONE;
 use crate::{ImageRef, QueryKey};
 use scheduler_model::purl::ProductKey;
+use scheduler_versions::Ranges;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -16,12 +17,15 @@ const SHARED_LEN_MIN: usize = 64;
 pub(crate) struct Hits {
     pub(crate) keys: Vec<KeyHits>,
     components: Vec<u32>,
+    /// Components that a key has and its ranges leave out.
+    left_out: Vec<u32>,
     named: Vec<u32>,
 }
 
 /// Where in [`Hits`] the finds of one key are.
 pub(crate) struct KeyHits {
     components: Range<usize>,
+    left_out: Range<usize>,
     named: Range<usize>,
     /// The components of the subcomponent, when one is asked for.
     narrowed_to: Option<Range<usize>>,
@@ -48,17 +52,19 @@ impl Hits {
         let mut found = hits.find_components(&state.dictionary, keys).into_iter();
         let mut shared = HashMap::new();
         for key in keys {
-            let components = found.next().unwrap_or_default();
+            let (components, left_out) = found.next().unwrap_or_default();
             let named = key.image.as_ref().map_or(0..0, |image| hits.find_named(state, tenant, image, &mut shared));
-            let narrowed_to = key.subcomponent.as_ref().and_then(|_| found.next());
-            hits.keys.push(KeyHits { components, named, narrowed_to });
+            let narrowed_to = key.subcomponent.as_ref().and_then(|_| found.next()).map(|(components, _)| components);
+            hits.keys.push(KeyHits { components, left_out, named, narrowed_to });
         }
         hits
     }
 
-    /// The components of each key and, after it, of its subcomponent when it has one.
-    fn find_components(&mut self, dictionary: &Dictionary, keys: &[QueryKey]) -> Vec<Range<usize>> {
+    /// The components of each key, with those that are left out, and, after it, of its subcomponent when it has one.
+    fn find_components(&mut self, dictionary: &Dictionary, keys: &[QueryKey]) -> Vec<(Range<usize>, Range<usize>)> {
         let all = || keys.iter().flat_map(|key| std::iter::once(&key.key).chain(&key.subcomponent));
+        let ranges =
+            keys.iter().flat_map(|key| std::iter::once(key.ranges()).chain(key.subcomponent.iter().map(|_| None)));
         // Most keys name a version and a namespace, or are of a type that has one name only: these have one term.
         let is_term = |key: &ProductKey| key.version().is_some() && !key.any_namespace();
         let asks = all().filter(|key| is_term(key)).map(|key| (key.match_name(), key.version()));
@@ -67,9 +73,12 @@ impl Hits {
         let mut terms = terms.into_iter();
         let mut shared = HashMap::new();
         let mut found = Vec::with_capacity(keys.len());
-        for key in all() {
+        for (key, ranges) in all().zip(ranges) {
             let term = if is_term(key) { terms.next() } else { None };
-            found.push(self.add_components(dictionary, key, term, &mut shared));
+            found.push(match ranges {
+                None => (self.add_components(dictionary, key, term, &mut shared), 0..0),
+                Some(ranges) => self.add_affected(dictionary, key, ranges),
+            });
         }
         found
     }
@@ -125,6 +134,31 @@ impl Hits {
         }
     }
 
+    /// The components of a key without version, apart by its ranges. What has the name of its source too is judged by both
+    /// versions: it is in both lists when one of them may be affected, and then it counts.
+    fn add_affected(
+        &mut self,
+        dictionary: &Dictionary,
+        key: &ProductKey,
+        ranges: &Ranges,
+    ) -> (Range<usize>, Range<usize>) {
+        let (start, start_left_out) = (self.components.len(), self.left_out.len());
+        let mut add = |name| {
+            for term in dictionary.terms.of_name(name) {
+                let (_, version) = dictionary.terms.get(term);
+                let is_out = ranges.surely_exclude(key.match_name().ty, version);
+                let list = if is_out { &mut self.left_out } else { &mut self.components };
+                list.extend(dictionary.terms.components(term));
+            }
+        };
+        match ask(dictionary, key) {
+            None | Some(Asked::Term(_)) => {}
+            Some(Asked::Name(name)) => add(name),
+            Some(Asked::Bare(bare, _)) => dictionary.names_of_bare.iter(bare).for_each(add),
+        }
+        (start..self.components.len(), start_left_out..self.left_out.len())
+    }
+
     fn find_named<'a>(
         &mut self,
         state: &State,
@@ -144,6 +178,16 @@ impl Hits {
 
     pub(crate) fn components(&self, key: &KeyHits) -> &[u32] {
         self.components.get(key.components.clone()).unwrap_or_default()
+    }
+
+    /// The components that the key's ranges leave out.
+    pub(crate) fn left_out(&self, key: &KeyHits) -> &[u32] {
+        self.left_out.get(key.left_out.clone()).unwrap_or_default()
+    }
+
+    /// The components that the ranges of some key leave out.
+    pub(crate) fn all_left_out(&self) -> &[u32] {
+        &self.left_out
     }
 
     /// Live images of the tenant that the key names itself; use does not matter for them. Ascending.

@@ -60,9 +60,12 @@ impl State {
             Some(hits) => self.union(hits, &selected, query.usage_only),
         };
         let matched = hits.as_ref().map_or(0, |hits| self.count_matched(&live, hits));
+        let narrowed_away =
+            hits.as_ref().map_or(0, |hits| self.narrowed_away(hits, &selected, &chosen, query.usage_only));
         let images = bitmap(&chosen);
         Resolution {
             candidates: images.len(),
+            narrowed_away,
             total: count(&selected),
             keys_matched: matched,
             keys_unknown: keys - matched,
@@ -107,9 +110,22 @@ impl State {
         both
     }
 
+    /// How many more images the keys would touch if their ranges left nothing out.
+    fn narrowed_away(&self, hits: &Hits, selected: &[u64], chosen: &[u64], usage_only: bool) -> u64 {
+        if hits.all_left_out().is_empty() {
+            return 0;
+        }
+        let mut left: Vec<u64> = selected.iter().zip(chosen).map(|(selected, chosen)| selected & !chosen).collect();
+        let before = count(&left);
+        self.postings.clear_all_from(hits.all_left_out(), &mut left, usage_only);
+        before - count(&left)
+    }
+
     fn count_matched(&self, live: &[u64], hits: &Hits) -> u64 {
         let has = |&set: &u32| self.postings.view(set).any(0, u32::MAX, |ordinal, _| bit(live, ordinal));
-        let matched = |key: &&KeyHits| !hits.named(key).is_empty() || hits.components(key).iter().any(has);
+        let matched = |key: &&KeyHits| {
+            !hits.named(key).is_empty() || hits.components(key).iter().chain(hits.left_out(key)).any(has)
+        };
         hits.keys.iter().filter(matched).count() as u64
     }
 

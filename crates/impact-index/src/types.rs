@@ -2,6 +2,8 @@ use crate::ImageRef;
 use roaring::RoaringBitmap;
 use scheduler_model::purl::ProductKey;
 use scheduler_model::{ImageDigest, ImagePlace, Selection, TenantId};
+use scheduler_versions::Ranges;
+use std::sync::Arc;
 
 /// When the index changes the way it keeps something. The defaults are for catalogs of any size; tests inject small ones.
 #[derive(Debug, Clone)]
@@ -75,7 +77,7 @@ pub struct Query<'a> {
 }
 
 /// A changed key, ready to be looked up.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct QueryKey {
     /// The key.
     pub key: ProductKey,
@@ -83,12 +85,21 @@ pub struct QueryKey {
     pub subcomponent: Option<ProductKey>,
     /// The images that the key names itself; see [`ImageRef::of`].
     pub image: Option<ImageRef>,
+    /// The versions that the change is about: packages of versions that are surely others do not count. A key that names a
+    /// version says itself which one, and one with a subcomponent is a claim, not a range: for these it has no effect.
+    pub affected: Option<Arc<Ranges>>,
 }
 
 impl QueryKey {
     /// A key with, of a claim, its subcomponent. A key of type `oci` names images itself too.
     pub fn new(key: ProductKey, subcomponent: Option<ProductKey>) -> Self {
-        Self { image: ImageRef::of(&key), key, subcomponent }
+        Self { image: ImageRef::of(&key), key, subcomponent, affected: None }
+    }
+
+    /// The ranges that narrow the key, where they have an effect.
+    pub(crate) fn ranges(&self) -> Option<&Ranges> {
+        let has_effect = self.key.version().is_none() && self.subcomponent.is_none();
+        self.affected.as_deref().filter(|_| has_effect)
     }
 }
 
@@ -108,6 +119,8 @@ pub struct Want {
 pub struct Resolution {
     /// Images that the keys touch.
     pub candidates: u64,
+    /// Images that the keys would touch if no range narrowed them, less the candidates.
+    pub narrowed_away: u64,
     /// Images under the selection.
     pub total: u64,
     /// Keys that some image of the tenant has, under whatever selection, used or not, or that name an image.

@@ -17,5 +17,5 @@ mod rpm;
 mod semantic;
 mod version;
 
-pub use range::Range;
+pub use range::{Range, Ranges};
 pub use version::{Scheme, Version};

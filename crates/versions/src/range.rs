@@ -85,11 +85,7 @@ impl Range {
 
     /// Whether a version of a package of that type is not affected, beyond doubt. A package without a version may have any.
     pub fn surely_excludes(&self, ty: &str, version: Option<&str>) -> bool {
-        if Scheme::of_type(ty) != Some(self.scheme) {
-            return false;
-        }
-        let version = version.and_then(|text| Version::parse(self.scheme, text));
-        version.and_then(|version| self.lacks(&version)).unwrap_or(false)
+        all_exclude(std::slice::from_ref(self), ty, version)
     }
 
     /// Whether the version is outside; `None` when its order to one of the bounds is in doubt.
@@ -135,6 +131,46 @@ impl Range {
         let outside = below.is_none_or(|bound| !bound.begins) && above.is_none_or(|bound| bound.begins);
         Some(outside || excepted)
     }
+}
+
+/// The affected versions of a package by several vulnerabilities: what one of them affects is affected.
+///
+/// ```
+/// use scheduler_versions::Ranges;
+///
+/// let ranges = Ranges::parse(["vers:npm/<1.0.0", "vers:npm/>=2.0.0|<2.1.0"]).unwrap();
+/// assert!(ranges.surely_exclude("npm", Some("1.5.0")));
+/// assert!(!ranges.surely_exclude("npm", Some("2.0.0")));
+/// assert!(Ranges::parse(["vers:npm/<1.0.0", "vers:npm/*"]).is_none());
+/// ```
+#[derive(Debug, Clone)]
+pub struct Ranges(Vec<Range>);
+
+impl Ranges {
+    /// The most ranges of one package.
+    pub const LEN_MAX: usize = 1000;
+
+    /// Reads ranges that together can leave versions out. `None` when one of them cannot, when there is none, or when there are
+    /// more than [`Self::LEN_MAX`].
+    pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+        let ranges = texts.into_iter().take(Self::LEN_MAX + 1).map(Range::parse).collect::<Option<Vec<_>>>()?;
+        (1..=Self::LEN_MAX).contains(&ranges.len()).then_some(Self(ranges))
+    }
+
+    /// Whether each of the ranges surely excludes the version.
+    pub fn surely_exclude(&self, ty: &str, version: Option<&str>) -> bool {
+        all_exclude(&self.0, ty, version)
+    }
+}
+
+/// Reads the version once for all ranges of its scheme.
+fn all_exclude(ranges: &[Range], ty: &str, version: Option<&str>) -> bool {
+    let Some(scheme) = Scheme::of_type(ty) else { return false };
+    if ranges.iter().any(|range| range.scheme != scheme) {
+        return false;
+    }
+    let Some(version) = version.and_then(|text| Version::parse(scheme, text)) else { return false };
+    ranges.iter().all(|range| range.lacks(&version) == Some(true))
 }
 
 /// A range writes what has a meaning in it as `%7C`; so may a sender write a `+` or `:`. `None` when a sequence is none.

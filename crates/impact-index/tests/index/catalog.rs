@@ -6,10 +6,16 @@ use proptest::sample::{select, subsequence};
 use scheduler_impact_index::{QueryKey, Thresholds};
 use scheduler_model::purl::{Component, ProductKey, Purl};
 use scheduler_model::{ImageDigest, ImagePlace, Scope, Selection, TenantId};
+use scheduler_versions::Ranges;
+use std::sync::Arc;
 
 const PURLS: &[&str] = &[
     "pkg:deb/debian/openssl@3.0.11-1",
+    "pkg:deb/debian/openssl@3.0.13-1",
     "pkg:deb/debian/libssl3@3.0.11-1?arch=amd64&upstream=openssl",
+    "pkg:deb/debian/libssl3@9.0-1?upstream=openssl%403.0.13-1",
+    "pkg:deb/debian/openssl@9.0-1?upstream=openssl%403.0.13-1",
+    "pkg:npm/openssl@2.0.0",
     "pkg:deb/debian/libssl3@3.0.11-1?arch=arm64",
     "pkg:deb/debian/libssl3@3.0.11-1?upstream=openssl%403.0.11",
     "pkg:deb/ubuntu/libssl3@3.0.11-1?upstream=openssl",
@@ -59,6 +65,27 @@ const KEYS: &[&str] = &[
     "pkg:oci/cart?repository_url=registry.example.com/a/b",
     "pkg:oci/any@sha256:4bf5122f344554c53bde2ebb8cd2b7e3d1600ad631c385a5d7cce23c7785459a",
     "pkg:oci/any@sha256:4bf5122f",
+];
+
+/// What changes may say of versions, by type; several of them may come together.
+const RANGES: &[(&str, &[&str])] = &[
+    (
+        "deb",
+        &[
+            "vers:deb/<3.0.12-1",
+            "vers:deb/>=3.0.12-1|<8.0-1",
+            "vers:deb/>=9.0-1",
+            "vers:deb/<1:3.0-1",
+            "vers:deb/3.0.11-1",
+            "vers:deb/<3.0.11",
+            "vers:deb/!=3.0.13-1",
+            "vers:deb/<12|<13",
+        ],
+    ),
+    ("rpm", &["vers:rpm/<1:3.0.7", "vers:rpm/<=3.0.7", "vers:rpm/>1:3.0.7", "vers:rpm/<3.0.7-2"]),
+    ("apk", &["vers:apk/<3.1.0", "vers:alpine/>=3.1.0-r1", "vers:apk/<=3.1.0"]),
+    ("npm", &["vers:npm/<2.0.0", "vers:npm/>=2.0.0|<3.0.0", "vers:npm/>=3.0.0", "vers:npm/*", "vers:pypi/<2.0.0"]),
+    ("golang", &["vers:golang/<1.0.0", "vers:golang/<=1.0.0"]),
 ];
 
 pub fn tenants() -> Vec<TenantId> {
@@ -116,6 +143,15 @@ fn key() -> impl Strategy<Value = QueryKey> {
     let parse = |raw: &str| ProductKey::parse(raw).unwrap().0;
     (select(KEYS), prop::option::weighted(0.2, select(KEYS)))
         .prop_map(move |(raw, part)| QueryKey::new(parse(raw), part.map(parse)))
+        .prop_flat_map(|key| {
+            let of_type = RANGES.iter().find(|(ty, _)| *ty == key.key.match_name().ty);
+            let some = of_type.map_or_else(
+                || Just(Vec::new()).boxed(),
+                |(_, ranges)| prop_oneof![Just(Vec::new()), subsequence(*ranges, 1..=2)].boxed(),
+            );
+            (Just(key), some)
+        })
+        .prop_map(|(key, ranges)| QueryKey { affected: Ranges::parse(ranges).map(Arc::new), ..key })
 }
 
 pub fn keys() -> impl Strategy<Value = Option<Vec<QueryKey>>> {

@@ -54,6 +54,12 @@ impl Model {
             .map(|(digest, image)| (*digest, *image, touching(digest, image)))
             .filter(|(_, _, keys)| query.keys.is_none() || !keys.is_empty())
             .collect();
+        let full: Vec<QueryKey> = query.keys.unwrap_or_default().iter().cloned().map(un_narrowed).collect();
+        let would_touch = |digest: &ImageDigest, image: &ModelImage| {
+            query.keys.is_none() || full.iter().any(|key| touches(key, digest, image, query.usage_only))
+        };
+        let narrowed_away =
+            selected.iter().filter(|(digest, image)| would_touch(digest, image)).count() - expected.len();
         let matched = query.keys.unwrap_or_default().iter().filter(|key| {
             self.of_tenant(query.tenant).any(|(digest, image)| {
                 names(key, digest, image) || image.components.iter().any(|component| key.key.matches(component))
@@ -73,6 +79,7 @@ impl Model {
             expected.iter().map(|(digest, image, _)| (*digest, image.place.repository.as_str())).collect();
         assert_eq!(digests, wanted, "images of {query:?}");
         assert_eq!((all.candidates, all.images.len()), (wanted.len() as u64, wanted.len() as u64));
+        assert_eq!(all.narrowed_away, narrowed_away as u64, "images that ranges leave out of {query:?}");
         assert_eq!(all.keys_matched, matched, "matched keys of {query:?}");
         assert_eq!(all.keys_unknown, query.keys.map_or(0, <[QueryKey]>::len) as u64 - matched);
         assert_eq!(all.by_repository, repositories);
@@ -135,8 +142,37 @@ fn names(key: &QueryKey, digest: &ImageDigest, image: &ModelImage) -> bool {
     }
 }
 
+fn un_narrowed(key: QueryKey) -> QueryKey {
+    QueryKey { affected: None, ..key }
+}
+
+/// Whether one of the names under which the key finds the component has a version that is not surely another than the
+/// affected ones.
+fn may_be_affected(key: &QueryKey, component: &Component) -> bool {
+    let Some(ranges) = &key.affected else { return true };
+    if key.key.version().is_some() || key.subcomponent.is_some() {
+        return true;
+    }
+    let wanted = key.key.match_name();
+    component.names().any(|(name, version)| {
+        let is_it = name.ty == wanted.ty
+            && name.name == wanted.name
+            && (key.key.any_namespace() || name.namespace == wanted.namespace);
+        is_it && !ranges.surely_exclude(name.ty, version)
+    })
+}
+
+fn has_affected(image: &ModelImage, key: &QueryKey, usage_only: bool) -> bool {
+    let components = image.components.iter().enumerate().filter(|(_, one)| may_be_affected(key, one));
+    let (components, used): (Vec<_>, Vec<_>) = components
+        .map(|(at, one)| (one.clone(), image.used.as_ref().is_none_or(|used| used.contains(&(at as u32)))))
+        .unzip();
+    let used = (0..).zip(used).filter(|(_, used)| *used).map(|(at, _)| at).collect();
+    has(&ModelImage { place: image.place.clone(), components, used: Some(used) }, &key.key, usage_only)
+}
+
 fn touches(key: &QueryKey, digest: &ImageDigest, image: &ModelImage, usage_only: bool) -> bool {
-    (names(key, digest, image) || has(image, &key.key, usage_only))
+    (names(key, digest, image) || has_affected(image, key, usage_only))
         && key.subcomponent.as_ref().is_none_or(|part| has(image, part, usage_only))
 }
 

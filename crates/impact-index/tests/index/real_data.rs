@@ -97,7 +97,7 @@ fn p01_real_images_are_found_as_by_the_naive_join() {
                 .map(|(_, image)| &image.digest)
                 .collect();
             // Matching by the image itself is not what is tried here.
-            let query_key = QueryKey { key: key.clone(), subcomponent: None, image: None };
+            let query_key = QueryKey { image: None, ..QueryKey::new(key.clone(), None) };
             let query = Query { tenant, selection: &Selection::default(), keys: Some(&[query_key]), usage_only };
             let answer = index.resolve(&query, Want { digests: true, ..Want::default() });
             let found: BTreeSet<_> = answer.digests.iter().map(|image| &image.digest).collect();
