@@ -97,6 +97,13 @@ impl Trial {
             work.spawn(ingest(tenant, client.clone(), self.ledger.clone(), self.numbers.clone()));
             work.spawn(deliver(client.clone(), self.ledger.clone(), self.numbers.clone()));
         }
+        if self.rng.random_ratio(1, 4) {
+            // A kill meets the writing of a whole checkpoint, too.
+            let client = self.service.client("delta");
+            work.spawn(async move {
+                drop(client.try_send(client.request(Method::POST, "/admin/index/rebuild")).await);
+            });
+        }
         work.spawn(start_runs("delta", self.service.client("delta"), self.ledger.clone(), self.numbers.clone()));
         tokio::time::sleep(Duration::from_millis(self.rng.random_range(0..KILL_AFTER_MS_MAX))).await;
         if self.rng.random_ratio(1, 4) {

@@ -8,6 +8,7 @@
 //! - `golden`: a data folder of an earlier version opens.
 //! - `openapi`: the OpenAPI document has every operation and every status that a test meets.
 //! - `large`: a document of 300 MB.
+//! - `refresh`: kills while tags are followed.
 //! - `secrets`: nothing secret leaves.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed step has to stop the test")]
@@ -22,6 +23,7 @@ mod kills;
 mod large;
 mod limits;
 mod openapi;
+mod refresh;
 mod scanner;
 mod secrets;
 mod service;
