@@ -89,6 +89,7 @@ async fn p04_kill_9_in_the_middle_of_a_run_gives_one_outcome_per_image_findings_
     killed_in_the_middle("findings").await;
 }
 
+/// SBOM-15, NOTE-05, NOTE-09, NOTE-11: after any number of kills the index equals a rebuild, and every event is the outcome that it tells of.
 /// `E2E_SEED` repeats a trial's choices.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p08_kills_at_any_moment_lose_nothing_that_was_answered_and_double_nothing() {

@@ -25,6 +25,7 @@ fn refused(answer: &Answer, status: u16, code: &str) {
     assert_eq!(answer.retry_after().is_some(), [429, 503].contains(&status), "{}", answer.text);
 }
 
+/// PACE-11: none, one, the limit and one more.
 #[tokio::test]
 async fn max_keys_per_event_holds_for_each_list() {
     let service = serve(json!({ "maxKeysPerEvent": 5 })).await;

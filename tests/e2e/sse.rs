@@ -15,6 +15,8 @@ pub struct Event {
     pub kind: String,
     /// The CloudEvent.
     pub data: Value,
+    /// The same, as it was written.
+    pub text: String,
 }
 
 impl Event {
@@ -71,5 +73,6 @@ fn parse(block: &str) -> Option<Event> {
         id: field("id")?.parse().unwrap(),
         kind: field("event")?.to_owned(),
         data: serde_json::from_str(field("data")?).unwrap(),
+        text: field("data")?.to_owned(),
     })
 }

@@ -49,6 +49,17 @@ async fn answers_without_sense_are_bad_responses() {
 }
 
 #[tokio::test]
+async fn pace_04_a_wait_is_taken_from_the_header_alone_and_never_from_prose() {
+    let told = |text: &str| HttpReply::raw(429, format!(r#"{{"message":"toomanyrequests: retry after {text}"}}"#));
+    let refused = async |reply: HttpReply| report_from(reply).await.unwrap_err();
+    assert_eq!(refused(told("880.092µs")).await.retry_after, None);
+    assert_eq!(refused(told("880.092µs").with("retry-after", "880.092µs")).await.retry_after, None);
+    let seconds = refused(told("880.092µs").with("retry-after", "7")).await;
+    assert_eq!(seconds.retry_after, Some(Duration::from_secs(7)));
+    check(&seconds, ErrorClass::Throttled, true, false);
+}
+
+#[tokio::test]
 async fn redirects_are_not_followed() {
     for status in [301, 302, 303, 307, 308] {
         let server = HttpScannerServer::start(move |_| HttpReply::status(status).with("location", "/elsewhere"));

@@ -93,12 +93,15 @@ pub(crate) enum Early {
     Settled(Box<OutcomeWrite>),
 }
 
+/// An image's outcome by what was known of it before.
+type Comparison<'a> = dyn Fn(Option<&ReportRecord>) -> OutcomeWrite + Send + 'a;
+
 /// An image that is ready to be written.
 pub(crate) struct Settled<'a> {
     /// What is to be written.
     pub write: OutcomeWrite,
     /// The same against another baseline; none where nothing is compared.
-    anew: Option<Box<dyn Fn(Option<&ReportRecord>) -> OutcomeWrite + Send + 'a>>,
+    anew: Option<Box<Comparison<'a>>>,
 }
 
 impl<'a> Settled<'a> {

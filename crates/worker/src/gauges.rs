@@ -13,6 +13,7 @@ const EVERY: Duration = Duration::from_secs(5);
 pub async fn run(services: Arc<Services>, stop: CancellationToken) {
     // There before anything has happened, so that a rate can be taken of the first one.
     metrics::counter!("scheduler_lease_expiries_total").increment(0);
+    metrics::counter!("scheduler_late_outcomes_total").increment(0);
     metrics::counter!("scheduler_dead_letters_total").increment(0);
     let mut tick = tokio::time::interval(EVERY);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -237,6 +237,9 @@ async fn write(
                 compare_again(services, run, &mut settled).await;
             }
             Err(StoreError::Fenced { .. }) => {
+                let late = settled.len();
+                metrics::counter!("scheduler_late_outcomes_total").increment(late as u64);
+                warn!(run = %run.id, segment = %lease.segment.id, late, "outcomes came when their lease was over; whoever has it now asks again under the same idempotency keys");
                 stop.cancel();
                 return Some(End::Lost);
             }

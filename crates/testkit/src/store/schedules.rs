@@ -13,7 +13,7 @@ macro_rules! schedule_store_contract {
         $crate::store_cases!($make, schedules:
             a_schedule_comes_back_to_its_tenant_only,
             a_name_is_taken_within_its_tenant,
-            of_simultaneous_equal_names_one_wins,
+            hook_15_of_simultaneous_equal_names_one_wins,
             an_update_needs_the_stored_version,
             a_new_name_frees_the_old_one,
             a_deleted_schedule_is_found_with_the_deleted_only,
@@ -52,7 +52,7 @@ pub async fn a_name_is_taken_within_its_tenant(store: &impl ScheduleStore) {
     store.create_schedule(other).await.unwrap();
 }
 
-pub async fn of_simultaneous_equal_names_one_wins(store: &impl ScheduleStore) {
+pub async fn hook_15_of_simultaneous_equal_names_one_wins(store: &impl ScheduleStore) {
     let create = |name: &str| store.create_schedule(Schedule { id: id(name), ..schedule(&alpha(), "nightly") });
     let (a, b, c) = tokio::join!(create("a"), create("b"), create("c"));
     assert_eq!([a, b, c].into_iter().filter(Result::is_ok).count(), 1);

@@ -28,6 +28,7 @@ async fn hearing(scanner: ScriptedScanner) -> Bench {
     bench
 }
 
+/// NOTE-15: what was gathered is a union.
 #[tokio::test(start_paused = true)]
 async fn the_first_export_is_planned_at_once_and_a_storm_in_one_run_that_loses_no_key() {
     let bench = hearing(ScriptedScanner::content()).await;

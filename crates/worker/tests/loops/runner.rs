@@ -35,6 +35,7 @@ fn gaps(bench: &Bench, number: usize) -> Vec<Duration> {
     calls.windows(2).map(|pair| pair[1].began - pair[0].ended.unwrap()).collect()
 }
 
+/// PACE-08: the rate is measured where calls begin.
 #[tokio::test(start_paused = true)]
 async fn p07_parallelism_and_rate_of_a_run_hold() {
     let bench = Bench::with(ScriptedScanner::content().delayed(Duration::from_millis(900))).await;
@@ -50,6 +51,7 @@ async fn p07_parallelism_and_rate_of_a_run_hold() {
     assert!(begins[99] - begins[0] < Duration::from_secs(14), "slower than the rate: {:?}", begins[99] - begins[0]);
 }
 
+/// NOTE-17.
 #[tokio::test(start_paused = true)]
 async fn attempts_are_bounded_and_others_go_on() {
     let bench = Bench::with(ScriptedScanner::new(|request, _| match request {
@@ -146,6 +148,7 @@ async fn images_that_wait_too_long_are_skipped_as_expired() {
     assert!(bench.outcomes(&run).await.iter().all(|outcome| expired(&outcome.result)));
 }
 
+/// QUE-09, QUE-10: a slot is free when the call that it has begun ends, after `timeoutSeconds` at the latest.
 #[tokio::test(start_paused = true)]
 async fn p11_a_cancelled_run_begins_no_call_after_the_answer() {
     let bench = Bench::with(ScriptedScanner::content().delayed(Duration::from_millis(300))).await;
@@ -177,6 +180,7 @@ async fn p11_a_drained_process_loses_nothing() {
     assert_eq!(bench.scanner.reports().len(), 100, "each once");
 }
 
+/// QUE-07, QUE-05.
 #[tokio::test(start_paused = true)]
 async fn p06_a_worker_whose_lease_is_over_writes_nothing() {
     let bench = Bench::with(ScriptedScanner::content().delayed(Duration::from_secs(5))).await;
