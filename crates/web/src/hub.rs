@@ -99,3 +99,21 @@ impl Hub {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scheduler_store::EmbeddedStore;
+    use scheduler_testkit::store::build::{alpha, beta};
+
+    #[tokio::test]
+    async fn p10_a_process_serves_so_many_streams_and_a_place_is_free_when_one_goes() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let store = Arc::new(EmbeddedStore::open(folder.path()).unwrap());
+        let hub = Hub::new(store.clone(), store, String::new());
+        let mut streams: Vec<Listener> = (0..STREAMS_MAX).map(|_| hub.listen(&alpha(), 0).unwrap()).collect();
+        assert!(hub.listen(&alpha(), 0).is_none() && hub.listen(&beta(), 0).is_none());
+        streams.pop();
+        assert!(hub.listen(&beta(), 0).is_some());
+    }
+}
