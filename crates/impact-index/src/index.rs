@@ -1,11 +1,14 @@
 use crate::apply::Packages;
+use crate::images::digest_bytes;
 use crate::resolve::UnionProbe;
 use crate::save::{Meta, erase, save};
 use crate::state::State;
-use crate::{Change, Difference, IndexError, IndexStats, Query, Resolution, Thresholds, Want};
+use crate::{Change, Difference, IndexError, IndexStats, Query, Resolution, SelectedImage, Thresholds, Want};
 use parking_lot::{Mutex, RwLock};
+use roaring::RoaringBitmap;
 use rocksdb::{DB, DBCompressionType, Options};
 use scheduler_model::purl::Component;
+use scheduler_model::{ImageDigest, TenantId};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -173,6 +176,25 @@ impl ImpactIndex {
     /// The images that the query's keys touch. Blocks no other reader; asks no disk.
     pub fn resolve(&self, query: &Query<'_>, want: Want) -> Resolution {
         self.state.read().resolve(query, want)
+    }
+
+    /// What [`Resolution::digests`] says of some images of a resolution: for a part of them, chosen by other means. None when the
+    /// ordinals are of another generation.
+    pub fn selected(&self, generation: u64, images: &RoaringBitmap) -> Vec<SelectedImage> {
+        let state = self.state.read();
+        if state.generation == generation { state.digests(images) } else { Vec::new() }
+    }
+
+    /// The ordinals of live images, in the given order, and the generation that they are of.
+    pub fn ordinals<'a>(
+        &self,
+        images: impl IntoIterator<Item = (&'a TenantId, &'a ImageDigest)>,
+    ) -> (u64, Vec<Option<u32>>) {
+        let state = self.state.read();
+        let ordinal = |(tenant, digest): (&TenantId, &ImageDigest)| {
+            state.images.find(state.images.tenant(tenant)?, &digest_bytes(digest))
+        };
+        (state.generation, images.into_iter().map(ordinal).collect())
     }
 
     /// Hands the union of a query out for measuring; `None` when the tenant has nothing or the query no keys. Writers wait

@@ -27,6 +27,7 @@ mod lookup;
 mod naming;
 mod oci;
 mod postings;
+mod reports;
 mod resolve;
 mod sample;
 mod save;
@@ -40,6 +41,7 @@ mod verify;
 pub use error::{Difference, DifferenceKind, IndexError};
 pub use index::ImpactIndex;
 pub use oci::ImageRef;
+pub use reports::{ReportSets, Stale};
 pub use resolve::UnionProbe;
 pub use types::{
     Change, ImageInfo, IndexStats, PutImage, Query, QueryKey, Resolution, Sample, SelectedImage, Thresholds, Want,

@@ -129,7 +129,7 @@ impl State {
         hits.keys.iter().filter(matched).count() as u64
     }
 
-    fn digests(&self, images: &RoaringBitmap) -> Vec<SelectedImage> {
+    pub(crate) fn digests(&self, images: &RoaringBitmap) -> Vec<SelectedImage> {
         let mut rows: Vec<_> =
             images.iter().filter_map(|ordinal| Some((&self.images.row(ordinal)?.digest, ordinal))).collect();
         rows.sort_unstable();

@@ -180,6 +180,23 @@ pub struct ReportRecord {
     pub revision: u64,
 }
 
+impl ReportRecord {
+    /// What decides whether the image is due for another report.
+    pub fn head(&self) -> ReportHead {
+        ReportHead { reported_at: self.reported_at, policy_revision: self.policy_revision.clone() }
+    }
+}
+
+/// A [`ReportRecord`] without what was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportHead {
+    /// When the verdict came.
+    pub reported_at: Timestamp,
+    /// Under which policy.
+    pub policy_revision: Option<String>,
+}
+
 /// What this service remembers of an image's tags: what each pointed to when the last verdict by it came.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TagRecord {

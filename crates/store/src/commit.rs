@@ -29,6 +29,8 @@ const GROUP_BYTES_MAX: usize = 16 << 20;
 pub(crate) const CATALOG_HEAD: &[u8] = b"catalog-head";
 /// The number of the last change of a schedule.
 pub(crate) const SCHEDULES_HEAD: &[u8] = b"schedules-head";
+/// The number of the last report.
+pub(crate) const REPORTS_HEAD: &[u8] = b"reports-head";
 
 /// A transaction that waits.
 pub(crate) type Job = Box<dyn FnOnce(&mut Tx<'_>) -> Answer + Send>;
@@ -50,6 +52,8 @@ pub(crate) struct Signals {
     pub(crate) outbox: watch::Sender<u64>,
     /// The last change of a schedule.
     pub(crate) schedules: watch::Sender<u64>,
+    /// The last report.
+    pub(crate) reports: watch::Sender<u64>,
 }
 
 /// What a group has to tell when it is durable.
@@ -59,6 +63,8 @@ struct News {
     catalog_head: Option<u64>,
     /// The last change of a schedule in the group.
     schedules_head: Option<u64>,
+    /// The last report in the group.
+    reports_head: Option<u64>,
     /// Whether the group wrote to an outbox.
     outbox_changed: bool,
 }
@@ -159,6 +165,9 @@ impl Loop {
                 if let Some(head) = news.schedules_head {
                     self.signals.schedules.send_replace(head);
                 }
+                if let Some(head) = news.reports_head {
+                    self.signals.reports.send_replace(head);
+                }
                 if news.outbox_changed {
                     self.signals.outbox.send_modify(|groups| *groups += 1);
                 }
@@ -184,6 +193,7 @@ impl Loop {
         let head = |key| self.engine.read(|view| view.number(Cf::Meta, key));
         self.signals.catalog.send_replace(head(CATALOG_HEAD)?);
         self.signals.schedules.send_replace(head(SCHEDULES_HEAD)?);
+        self.signals.reports.send_replace(head(REPORTS_HEAD)?);
         self.signals.outbox.send_modify(|groups| *groups += 1);
         self.broken = false;
         tracing::info!("the store takes writes again");
@@ -313,6 +323,13 @@ impl<'a> Tx<'a> {
     pub(crate) fn next_schedule_change(&mut self) -> StoreResult<u64> {
         let next = self.next_number(Cf::Meta, SCHEDULES_HEAD)?;
         self.news.schedules_head = Some(next);
+        Ok(next)
+    }
+
+    /// The next number of the reports; heard by others once it is durable.
+    pub(crate) fn next_report(&mut self) -> StoreResult<u64> {
+        let next = self.next_number(Cf::Meta, REPORTS_HEAD)?;
+        self.news.reports_head = Some(next);
         Ok(next)
     }
 

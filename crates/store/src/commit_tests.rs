@@ -17,6 +17,7 @@ fn fixture() -> Fixture {
         catalog: watch::Sender::new(0),
         outbox: watch::Sender::new(0),
         schedules: watch::Sender::new(0),
+        reports: watch::Sender::new(0),
     });
     let committer = Committer::start(Arc::clone(&engine), signals).unwrap();
     Fixture { committer, engine, _folder: folder }

@@ -15,9 +15,10 @@ use scheduler_core::ports::{StoreError, StoreResult};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The version of the layout of keys and families. Raised when an older program would misread the folder.
-pub(crate) const FORMAT: u64 = 1;
-const FORMAT_KEY: &[u8] = b"format";
+/// The version of the layout of keys and families. Raised when an older program would misread the folder, or write to it what a
+/// newer one would not find. 2: reports have a log.
+pub(crate) const FORMAT: u64 = 2;
+pub(crate) const FORMAT_KEY: &[u8] = b"format";
 
 const MIB: usize = 1 << 20;
 const BLOCK_CACHE_BYTES: usize = 64 * MIB;

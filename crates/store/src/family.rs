@@ -59,6 +59,10 @@ pub(crate) enum Cf {
     Outcomes,
     /// tenant, digest → what is remembered of the last report.
     Reports,
+    /// number → whose and which image got a report, and what decides whether it is due for another.
+    ReportChanges,
+    /// tenant, digest → the number of its last report.
+    ReportMarks,
     /// tenant, digest → what is remembered of its tags.
     Tags,
     /// tenant, schedule → what is left over.
@@ -85,7 +89,7 @@ pub(crate) enum Cf {
 
 impl Cf {
     /// Every family; `ALL[cf as usize] == cf`.
-    pub(crate) const ALL: [Self; 39] = [
+    pub(crate) const ALL: [Self; 41] = [
         Self::Meta,
         Self::Images,
         Self::Changes,
@@ -114,6 +118,8 @@ impl Cf {
         Self::OpenSegments,
         Self::Outcomes,
         Self::Reports,
+        Self::ReportChanges,
+        Self::ReportMarks,
         Self::Tags,
         Self::Spills,
         Self::Outbox,
@@ -158,6 +164,8 @@ impl Cf {
             Self::OpenSegments => "open-segments",
             Self::Outcomes => "outcomes",
             Self::Reports => "reports",
+            Self::ReportChanges => "report-changes",
+            Self::ReportMarks => "report-marks",
             Self::Tags => "tags",
             Self::Spills => "spills",
             Self::Outbox => "outbox",

@@ -18,12 +18,13 @@ mod housekeeping;
 mod key;
 mod queues;
 mod read;
+mod reports;
 mod runs;
 mod schedules;
 mod ticks;
 mod upgrade;
 
-use commit::{CATALOG_HEAD, Committer, SCHEDULES_HEAD, Signals, Tx};
+use commit::{CATALOG_HEAD, Committer, REPORTS_HEAD, SCHEDULES_HEAD, Signals, Tx};
 use engine::{Engine, View};
 use family::Cf;
 use read::ReadExt;
@@ -100,13 +101,12 @@ impl EmbeddedStore {
         let engine = Arc::new(Engine::open(folder)?);
         let unread = |source| OpenError::Meta { folder: folder.to_path_buf(), source };
         upgrade::upgrade(&engine).map_err(unread)?;
-        let (catalog, schedules) = engine
-            .read(|view| Ok((view.number(Cf::Meta, CATALOG_HEAD)?, view.number(Cf::Meta, SCHEDULES_HEAD)?)))
-            .map_err(unread)?;
+        let head = |key| engine.read(|view| view.number(Cf::Meta, key)).map_err(unread);
         let signals = Arc::new(Signals {
-            catalog: watch::Sender::new(catalog),
+            catalog: watch::Sender::new(head(CATALOG_HEAD)?),
             outbox: watch::Sender::new(0),
-            schedules: watch::Sender::new(schedules),
+            schedules: watch::Sender::new(head(SCHEDULES_HEAD)?),
+            reports: watch::Sender::new(head(REPORTS_HEAD)?),
         });
         let committer = Committer::start(Arc::clone(&engine), Arc::clone(&signals)).map_err(OpenError::Thread)?;
         Ok(Self { committer, engine, signals })

@@ -26,6 +26,10 @@ mod runs {
     scheduler_testkit::run_store_contract!(super::make);
 }
 
+mod reports {
+    scheduler_testkit::report_store_contract!(super::make);
+}
+
 mod ticks {
     scheduler_testkit::tick_store_contract!(super::make);
 }

@@ -1,5 +1,5 @@
 //! The contracts of the store's ports: `CatalogStore`, `ScheduleStore`, `EventStore`, `RunStore`,
-//! `TickStore` and `Housekeeping`.
+//! `ReportStore`, `TickStore` and `Housekeeping`.
 //!
 //! An adapter's test file says, for each of them, `scheduler_testkit::catalog_store_contract!(make)`, where `make` is an async
 //! function that returns an empty store and whatever has to live as long as it does.
@@ -10,6 +10,7 @@ pub mod build;
 pub mod catalog;
 pub mod events;
 pub mod keeping;
+pub mod reports;
 pub mod runs;
 pub mod schedules;
 pub mod ticks;

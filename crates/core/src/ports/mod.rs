@@ -8,6 +8,7 @@ mod feed;
 mod housekeeping;
 mod pacing;
 mod queue;
+mod reports;
 mod runs;
 mod scanner;
 mod schedules;
@@ -21,6 +22,7 @@ pub use feed::Feed;
 pub use housekeeping::{Housekeeping, Pruned};
 pub use pacing::{Bucket, BucketKey, Pacer};
 pub use queue::{Lease, QueueDepth, QueueError, SegmentQueue};
+pub use reports::{ReportChange, ReportStore};
 pub use runs::{
     Allowance, BACKLOG_LIMIT, Begun, Claim, NewRun, OutcomeWrite, PlanInput, PlannedRun, RUNS_LIMIT, RunFilter,
     RunStore, Spill, Written,
@@ -116,6 +118,6 @@ pub struct Page<T> {
 }
 
 /// All that is stored, behind one handle.
-pub trait Store: CatalogStore + ScheduleStore + EventStore + RunStore + TickStore + Housekeeping {}
+pub trait Store: CatalogStore + ScheduleStore + EventStore + RunStore + ReportStore + TickStore + Housekeeping {}
 
-impl<T: CatalogStore + ScheduleStore + EventStore + RunStore + TickStore + Housekeeping> Store for T {}
+impl<T: CatalogStore + ScheduleStore + EventStore + RunStore + ReportStore + TickStore + Housekeeping> Store for T {}

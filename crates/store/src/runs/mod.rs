@@ -17,6 +17,7 @@ use crate::commit::Tx;
 use crate::family::Cf;
 use crate::key::Key;
 use crate::read::{Read, ReadExt};
+use crate::reports::report_key;
 use crate::{EmbeddedStore, conflict, not_found};
 use async_trait::async_trait;
 use scheduler_core::cursor::Cursor;
@@ -272,12 +273,12 @@ impl RunStore for EmbeddedStore {
     }
 
     async fn reports(&self, tenant: &TenantId, digests: &[ImageDigest]) -> StoreResult<Vec<Option<ReportRecord>>> {
-        let keys: Vec<_> = digests.iter().map(|digest| outcomes::report_key(tenant, digest)).collect();
+        let keys: Vec<_> = digests.iter().map(|digest| report_key(tenant, digest)).collect();
         self.read(move |view| keys.iter().map(|key| view.doc(Cf::Reports, key)).collect()).await
     }
 
     async fn tags(&self, tenant: &TenantId, digest: &ImageDigest) -> StoreResult<Option<TagRecord>> {
-        let key = outcomes::report_key(tenant, digest);
+        let key = report_key(tenant, digest);
         self.read(move |view| view.doc(Cf::Tags, &key)).await
     }
 

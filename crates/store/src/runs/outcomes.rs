@@ -3,9 +3,9 @@
 use super::{SegmentState, existing, move_to, of_run, outbox, place_key, save, segment_key};
 use crate::commit::Tx;
 use crate::family::Cf;
-use crate::key::Key;
 use crate::not_found;
 use crate::read::{Read, ReadExt};
+use crate::reports::{self, report_key};
 use scheduler_core::ports::{Claim, OutcomeWrite, StoreError, StoreResult, Written};
 use scheduler_model::{
     ImageDigest, OutboundBody, Outcome, OutcomeResult, ReportRecord, Run, RunId, RunState, Segment, SegmentId,
@@ -15,10 +15,6 @@ use std::collections::HashSet;
 
 pub(super) fn outcome_key(run: &RunId, digest: &ImageDigest) -> Vec<u8> {
     of_run(run).last(digest.as_str())
-}
-
-pub(super) fn report_key(tenant: &TenantId, digest: &ImageDigest) -> Vec<u8> {
-    Key::default().id(tenant.as_str()).last(digest.as_str())
 }
 
 /// The segment's state, if the token may act on it.
@@ -114,7 +110,7 @@ pub(super) fn write(
             outbox::push(tx, &run.tenant, now, OutboundBody::Image(kind, Box::new(event)))?;
         }
         if let Some(report) = report {
-            tx.put_doc(Cf::Reports, report_key(&run.tenant, &outcome.digest), &report)?;
+            reports::put(tx, &run.tenant, &outcome.digest, &report)?;
         }
         if let Some(tags) = tags {
             tx.put_doc(Cf::Tags, report_key(&run.tenant, &outcome.digest), &tags)?;
