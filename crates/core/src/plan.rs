@@ -19,8 +19,10 @@ pub struct Candidates {
     pub critical: Vec<SegmentImage>,
     /// Left over by earlier runs of the schedule.
     pub left_over: Vec<SegmentImage>,
-    /// All that the index gave, including the above but for what was left over.
+    /// All others that the index gave and `onlyIf` lets through; those above may be among them.
     pub all: Vec<SegmentImage>,
+    /// How many images the index gave that are not in `all`, since `onlyIf` holds them back.
+    pub held_back: u64,
 }
 
 /// How a run is cut.
@@ -38,16 +40,9 @@ pub struct Shape {
 
 /// Plans a run that is in state `planning`.
 ///
-/// The order is KEV, critical, left over, the rest, each in the order given; an image is taken once. `qualifies` says which
-/// images pass `onlyIf`, which those that were left over have passed already or are too urgent for; the limit comes after
-/// it. What is over the limit spills, most urgent first.
-pub fn plan(
-    mut run: Run,
-    candidates: &Candidates,
-    qualifies: impl Fn(&ImageDigest) -> bool,
-    shape: &Shape,
-    now: Timestamp,
-) -> PlannedRun {
+/// The order is KEV, critical, left over, the rest, each in the order given; an image is taken once. What is over the limit
+/// spills, most urgent first.
+pub fn plan(mut run: Run, candidates: &Candidates, shape: &Shape, now: Timestamp) -> PlannedRun {
     let mut seen = HashSet::with_capacity(candidates.all.len());
     let groups = [
         (Lane::Kev, &candidates.kev),
@@ -59,14 +54,13 @@ pub fn plan(
     for (lane, images) in groups {
         ordered.extend(images.iter().filter(|image| seen.insert(&image.digest)).map(|image| (lane, image)));
     }
-    let deduped = ordered.len() as u64;
     let owed: HashSet<&ImageDigest> = candidates.left_over.iter().map(|image| &image.digest).collect();
-    ordered.retain(|(_, image)| owed.contains(&image.digest) || qualifies(&image.digest));
+    let deduped = ordered.len() as u64 + candidates.held_back;
     let over = ordered.split_off(ordered.len().min(shape.max_jobs));
 
     run.reason.left_over = owed.len() as u64;
     run.stats = RunStats {
-        candidates: (candidates.all.len() + candidates.left_over.len()) as u64,
+        candidates: (candidates.all.len() + candidates.left_over.len()) as u64 + candidates.held_back,
         deduped,
         queued: ordered.len() as u64,
         spilled: over.len() as u64,
@@ -172,8 +166,9 @@ pub(crate) mod tests {
             critical: images(&[4, 5]),
             left_over: images(&[9]),
             all: images(&[1, 2, 3, 4, 5]),
+            held_back: 3,
         };
-        let plan = plan(some_run(), &candidates, |_| true, &shape(4), Timestamp::from_millis(7));
+        let plan = plan(some_run(), &candidates, &shape(4), Timestamp::from_millis(7));
         let taken: Vec<_> =
             plan.segments.iter().flat_map(|s| s.images.iter().map(move |i| (s.lane, i.clone()))).collect();
         assert_eq!(
@@ -181,22 +176,23 @@ pub(crate) mod tests {
             [(Lane::Kev, image(5)), (Lane::Critical, image(4)), (Lane::Normal, image(9)), (Lane::Normal, image(1))]
         );
         let stats = &plan.run.stats;
-        assert_eq!((stats.candidates, stats.deduped, stats.queued, stats.spilled), (6, 6, 4, 2));
+        assert_eq!((stats.candidates, stats.deduped, stats.queued, stats.spilled), (9, 9, 4, 2));
         assert_eq!(plan.left_over.unwrap().digests, [image(2).digest, image(3).digest]);
         assert_eq!(plan.run.state, RunState::Queued);
     }
 
     #[test]
-    fn what_was_left_over_is_asked_about_however_fresh_its_report_is() {
+    fn what_was_left_over_is_told_of_and_counted_once() {
         let candidates = Candidates { left_over: images(&[2]), all: images(&[1, 2, 3]), ..Candidates::default() };
-        let plan = plan(some_run(), &candidates, |_| false, &shape(4), Timestamp::from_millis(7));
+        let plan = plan(some_run(), &candidates, &shape(4), Timestamp::from_millis(7));
         let taken: Vec<_> = plan.segments.iter().flat_map(|s| s.images.clone()).collect();
-        assert_eq!((taken, plan.run.reason.left_over), (images(&[2]), 1));
+        assert_eq!((taken, plan.run.reason.left_over), (images(&[2, 1, 3]), 1));
+        assert_eq!((plan.run.stats.candidates, plan.run.stats.deduped), (4, 3));
     }
 
     #[test]
     fn a_run_over_nothing_is_completed_at_once() {
-        let plan = plan(some_run(), &Candidates::default(), |_| true, &shape(4), Timestamp::from_millis(7));
+        let plan = plan(some_run(), &Candidates::default(), &shape(4), Timestamp::from_millis(7));
         assert_eq!((plan.run.state, plan.run.finished_at), (RunState::Completed, Some(Timestamp::from_millis(7))));
         assert!(plan.segments.is_empty());
     }
@@ -205,25 +201,26 @@ pub(crate) mod tests {
         #[test]
         fn segments_partition_what_is_queued_and_nothing_is_lost(
             all in proptest::collection::vec(0..400u16, 0..400),
-            kev in 0..50u16, critical in 0..80u16, max_jobs in 0..500usize, divisor in 1..4u16,
+            kev in 0..50u16, critical in 0..80u16, max_jobs in 0..500usize, held_back in 0..9u64,
         ) {
             let candidates = Candidates {
                 kev: all.iter().filter(|n| **n < kev).map(|&n| image(n)).collect(),
                 critical: all.iter().filter(|n| **n < critical).map(|&n| image(n)).collect(),
                 left_over: images(&[500, 501]),
                 all: images(&all),
+                held_back,
             };
-            let qualifying: HashSet<ImageDigest> =
-                all.iter().filter(|n| *n % divisor == 0).chain(&[500, 501]).map(|&n| image(n).digest).collect();
-            let once = plan(some_run(), &candidates, |d| qualifying.contains(d), &shape(max_jobs), Timestamp::from_millis(7));
-            let again = plan(some_run(), &candidates, |d| qualifying.contains(d), &shape(max_jobs), Timestamp::from_millis(7));
+            let given: HashSet<ImageDigest> = all.iter().chain(&[500, 501]).map(|&n| image(n).digest).collect();
+            let once = plan(some_run(), &candidates, &shape(max_jobs), Timestamp::from_millis(7));
+            let again = plan(some_run(), &candidates, &shape(max_jobs), Timestamp::from_millis(7));
             prop_assert_eq!(&once.segments, &again.segments);
 
             let taken: Vec<_> = once.segments.iter().flat_map(|s| s.images.iter().map(|i| i.digest.clone())).collect();
             let spilled = once.left_over.map(|spill| spill.digests).unwrap_or_default();
             let union: HashSet<_> = taken.iter().chain(&spilled).cloned().collect();
             prop_assert_eq!(union.len(), taken.len() + spilled.len());
-            prop_assert_eq!(union, qualifying);
+            prop_assert_eq!(once.run.stats.deduped, given.len() as u64 + held_back);
+            prop_assert_eq!(union, given);
             prop_assert_eq!(taken.len() as u64, once.run.stats.queued);
             prop_assert!(taken.len() <= max_jobs);
             let lanes: Vec<_> = once.segments.iter().map(|s| s.lane).collect();

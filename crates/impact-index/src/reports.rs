@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(fresh(10 * DAY), [1, 2, 3]);
         assert_eq!(fresh(10 * DAY + 1), [2, 3]);
         assert_eq!(fresh(10 * DAY + 2), [3]);
-        assert_eq!(fresh(11 * DAY + 1), []);
+        assert_eq!(fresh(11 * DAY + 1), [0_u32; 0]);
     }
 
     #[test]

@@ -17,7 +17,9 @@ mod schema;
 mod selection;
 mod time;
 
-pub use delta::{Attestation, Delta, Finding, Found, Report, ReportHead, ReportRecord, Severity, TagRecord, TopFinding, Verdict};
+pub use delta::{
+    Attestation, Delta, Finding, Found, Report, ReportHead, ReportRecord, Severity, TagRecord, TopFinding, Verdict,
+};
 pub use event::{Batch, ChangedKey, Export, ExportHead, Priority, Source, TenantScope, VulnLink, Window};
 pub use ids::{
     BatchId, EventId, ExportId, IdError, ImageDigest, RunId, ScheduleId, SegmentId, TenantId, WebhookKeyId, WorkerId,

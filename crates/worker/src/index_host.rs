@@ -4,11 +4,12 @@
 //! changes after that are applied in the order of their numbers, and it follows the catalog from then on. A checkpoint that
 //! cannot be trusted is dropped and the index rebuilt from the catalog.
 
+use crate::reports::Reports;
 use parking_lot::RwLock;
 use scheduler_core::ports::{CatalogChange, Feed, Store, StoreError};
-use scheduler_impact_index::{Change, Difference, ImpactIndex, IndexError, PutImage, Thresholds};
+use scheduler_impact_index::{Change, Difference, ImpactIndex, IndexError, PutImage, ReportSets, Thresholds};
 use scheduler_model::purl::Component;
-use scheduler_model::{CatalogComponent, Image};
+use scheduler_model::{CatalogComponent, Image, ImageDigest, TenantId};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +26,9 @@ const NO_PACKAGE: u32 = u32::MAX;
 
 /// A checkpoint is due after so many changes.
 const CHECKPOINT_EVERY: u64 = 20_000;
+
+/// How often the view of reports is brought up to date, so that who asks waits for little.
+const REPORTS_EVERY: Duration = Duration::from_secs(5);
 
 /// How long the tail rests when the store cannot be reached.
 const STORE_RETRY: Duration = Duration::from_secs(1);
@@ -77,8 +81,8 @@ pub struct IndexHost {
     store: Arc<dyn Store>,
     feed: Arc<dyn Feed>,
     folder: Option<PathBuf>,
-    /// Held by whoever changes the index.
-    turn: Mutex<()>,
+    /// Held by whoever changes the index, or asks it together with what is known of reports.
+    turn: Arc<Mutex<Reports>>,
     /// Held while the index is rebuilt, which takes memory for a second one.
     rebuilding: Mutex<()>,
     state: watch::Sender<(IndexState, u64)>,
@@ -104,7 +108,7 @@ impl IndexHost {
             store,
             feed,
             folder,
-            turn: Mutex::new(()),
+            turn: Arc::default(),
             rebuilding: Mutex::new(()),
             state: watch::Sender::new((IndexState::Cold, sequence)),
         }))
@@ -147,9 +151,13 @@ impl IndexHost {
                 Ok(0) => {
                     let applied = self.index().sequence();
                     self.state.send_replace((IndexState::Warm, applied));
+                    if let Err(error) = self.turn.lock().await.keep_up(&self.index(), self.store.as_ref()).await {
+                        warn!(%error, "the view of reports stays behind for now");
+                    }
                     tokio::select! {
                         () = stop.cancelled() => {}
                         () = self.feed.catalog_beyond(applied) => {}
+                        () = tokio::time::sleep(REPORTS_EVERY) => {}
                     }
                 }
                 Ok(applied) => {
@@ -179,7 +187,7 @@ impl IndexHost {
 
     /// Applies the next changes, and reads those after them meanwhile; gives the number of those applied.
     async fn step(&self, ahead: &mut Ahead) -> Result<u64, IndexHostError> {
-        let _turn = self.turn.lock().await;
+        let mut turn = self.turn.lock().await;
         let index = self.index();
         let after = index.sequence();
         // What was read ahead is of no use to an index that was rebuilt since.
@@ -189,14 +197,29 @@ impl IndexHost {
         };
         let Some(last) = changes.last().map(|change| change.sequence) else { return Ok(0) };
         let count = changes.len() as u64;
-        let applying = tokio::task::spawn_blocking(move || apply(&index, &changes));
+        let placed = if turn.is_kept() { placed(&changes) } else { Vec::new() };
+        let applied = index.clone();
+        let applying = tokio::task::spawn_blocking(move || apply(&applied, &changes));
         if count >= BATCH_LEN_MAX as u64 {
             // An error here will be met again by the next step.
             let changes = self.store.catalog_changes(last, BATCH_LEN_MAX).await.unwrap_or_default();
             *ahead = Ahead { after: last, changes };
         }
         applying.await.map_err(|_| IndexHostError::Broken)??;
+        turn.placed(&index, self.store.as_ref(), &placed).await?;
         Ok(count)
+    }
+
+    /// Asks the index together with every report that is durable by now. Both stand still meanwhile.
+    pub(crate) async fn with_reports<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&ImpactIndex, &ReportSets) -> T + Send + 'static,
+    ) -> Result<T, IndexHostError> {
+        let mut turn = self.turn.clone().lock_owned().await;
+        let index = self.index();
+        turn.catch_up(&index, self.store.as_ref()).await?;
+        let answer = tokio::task::spawn_blocking(move || ask(&index, &turn.sets));
+        answer.await.map_err(|_| IndexHostError::Broken)
     }
 
     async fn checkpoint(&self) {
@@ -273,6 +296,12 @@ impl IndexHost {
     pub fn is_persistent(&self) -> bool {
         self.folder.is_some()
     }
+}
+
+/// The images that some changes put.
+fn placed(changes: &[CatalogChange]) -> Vec<(TenantId, ImageDigest)> {
+    let put = changes.iter().filter(|change| change.image.is_some());
+    put.map(|change| (change.tenant.clone(), change.digest.clone())).collect()
 }
 
 /// A small index of these images and nothing else, to ask them what the whole index cannot answer yet.

@@ -15,7 +15,9 @@ mod planning;
 mod refresh;
 #[cfg(test)]
 mod refresh_tests;
+mod reports;
 pub mod runner;
+mod search;
 mod segment;
 mod services;
 mod ticker;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a bench that cannot be set up has to stop its test")]
 
 mod bench;
+mod only_if;
 mod pitfalls;
 mod planner;
 mod runner;

@@ -5,13 +5,13 @@ use parking_lot::Mutex;
 use scheduler_core::cursor::Cursor;
 use scheduler_core::ports::{
     Accepted, Allowance, Begun, CatalogChange, CatalogStore, Claim, EventStore, Housekeeping, NewRun, OutcomeWrite,
-    Page, PlanInput, PlannedRun, Pruned, PutImage, RunFilter, RunStore, ScheduleFilter, ScheduleStore, Spill,
-    StoreError, StoreResult, Subscription, Tick, TickStore, Ticked, Written,
+    Page, PlanInput, PlannedRun, Pruned, PutImage, ReportChange, ReportStore, RunFilter, RunStore, ScheduleFilter,
+    ScheduleStore, Spill, StoreError, StoreResult, Subscription, Tick, TickStore, Ticked, Written,
 };
 use scheduler_core::tick::TickState;
 use scheduler_model::{
-    Batch, BatchId, Export, ExportHead, Image, ImageDigest, OutboundEvent, Outcome, ReportRecord, Run, RunId, Schedule,
-    ScheduleId, Segment, SegmentId, SkipReason, Source, TagRecord, TenantId, Timestamp,
+    Batch, BatchId, Export, ExportHead, Image, ImageDigest, OutboundEvent, Outcome, ReportHead, ReportRecord, Run,
+    RunId, Schedule, ScheduleId, Segment, SegmentId, SkipReason, Source, TagRecord, TenantId, Timestamp,
 };
 use scheduler_store::EmbeddedStore;
 use std::sync::Arc;
@@ -134,6 +134,12 @@ delegate! { RunStore:
     outbox(tenant: &TenantId, after: u64, limit: usize) -> Vec<OutboundEvent>;
     outbox_range(tenant: &TenantId) -> (u64, u64);
     trim_outbox(before: Timestamp) -> u64;
+}
+
+delegate! { ReportStore:
+    report_heads(of: &[(TenantId, ImageDigest)]) -> Vec<Option<ReportHead>>;
+    last_report() -> u64;
+    report_changes(after: u64, limit: usize) -> Vec<ReportChange>;
 }
 
 delegate! { TickStore:
