@@ -32,11 +32,11 @@ const AUTHOR: &str = "policy-revision";
 #[schema(as = PolicyRevision, example = json!({ "policyRevision": "rev-13", "previous": "rev-12" }))]
 pub struct PolicyBody {
     /// The revision that is in force now.
-    #[schema(min_length = 1, max_length = 256)]
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     policy_revision: String,
     /// Only schedules under this one are concerned.
     #[serde(default)]
-    #[schema(min_length = 1, max_length = 256)]
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     previous: Option<String>,
 }
 
@@ -78,7 +78,9 @@ pub async fn revision(
     expect_json(&headers)?;
     let asked: PolicyBody = parse(&receive(&headers, body, app.limits.body_bytes).await?)?;
     for (at, text) in [("/policyRevision", Some(&asked.policy_revision)), ("/previous", asked.previous.as_ref())] {
-        let valid = |text: &String| (1..=REVISION_LEN_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
+        let valid = |text: &String| {
+            (1..=REVISION_LEN_MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control)
+        };
         if text.is_some_and(|text| !valid(text)) {
             return Err(Problem::bad_input(at, format!("1 to {REVISION_LEN_MAX} characters, none of control")));
         }

@@ -104,7 +104,14 @@ struct OutcomeQuery {
             description = "The same key with the same body gives the same run, for 24 hours"),
     ),
     request_body = RunBody,
-    responses((status = 202, description = "Begun", body = RunStarted), OfNewRun)
+    responses(
+        (status = 202, description = "Begun", body = RunStarted, links(
+            ("run" = (operation_id = "getRun", parameters(("id" = "$response.body#/runId")))),
+            ("images" = (operation_id = "listRunImages", parameters(("id" = "$response.body#/runId")))),
+            ("cancel" = (operation_id = "cancelRun", parameters(("id" = "$response.body#/runId")))),
+        )),
+        OfNewRun,
+    )
 )]
 pub async fn start(
     State(app): State<Arc<App>>,

@@ -25,7 +25,7 @@ pub struct ScheduleBody {
         nullable = false,
         min_length = 1,
         max_length = 200,
-        pattern = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
     )]
     name: Option<String>,
     /// A disabled schedule neither ticks nor hears exports.

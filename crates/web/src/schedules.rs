@@ -75,6 +75,11 @@ struct SchedulePatch {
         (status = 201, description = "Created", body = ScheduleView, headers(
             ("ETag" = String, description = "Its version, for If-Match"),
             ("Location" = String, description = "Its address"),
+        ), links(
+            ("schedule" = (operation_id = "getSchedule", parameters(("id" = "$response.body#/id")))),
+            ("update" = (operation_id = "updateSchedule", parameters(("id" = "$response.body#/id")))),
+            ("instants" = (operation_id = "getScheduleInstants", parameters(("id" = "$response.body#/id")))),
+            ("delete" = (operation_id = "deleteSchedule", parameters(("id" = "$response.body#/id")))),
         )),
         OfNewSchedule,
     )
