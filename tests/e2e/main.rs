@@ -7,6 +7,7 @@
 //! - `documents`: real SBOMs of every kind.
 //! - `golden`: a data folder of an earlier version opens.
 //! - `openapi`: the OpenAPI document has every operation and every status that a test meets.
+//! - `traces`: one trace from webhook to verdict.
 //! - `large`: a document of 300 MB.
 //! - `refresh`: kills while tags are followed.
 //! - `secrets`: nothing secret leaves.
@@ -29,3 +30,4 @@ mod secrets;
 mod service;
 mod sse;
 mod stream;
+mod traces;

@@ -108,6 +108,11 @@ async fn the_bounds_of_numbers_are_those_of_the_service() {
             assert_eq!(client.post("/schedules", &body).await.status, status, "{body}");
         }
     }
+    let (least, most) = bounds(&schema("OnlyIf")["properties"]["lastReportOlderThanDays"]);
+    for (value, status) in [(least - 1, 400), (least, 201), (most, 201), (most + 1, 400)] {
+        let body = json!({ "name": format!("age-{value}"), "onlyIf": { "lastReportOlderThanDays": value } });
+        assert_eq!(client.post("/schedules", &body).await.status, status, "{body}");
+    }
     for (name, body, member, path, good) in [
         ("NewSchedule", json!({ "name": "jitter" }), "jitterSeconds", "/schedules", 201),
         ("Clock", json!({ "whenCron": "@daily" }), "count", "/schedules/preview", 200),
@@ -122,5 +127,34 @@ async fn the_bounds_of_numbers_are_those_of_the_service() {
             }
             assert_eq!(client.post(path, &body).await.status, status, "{body}");
         }
+    }
+}
+
+/// Null takes any member of a schedule away, and is refused for one that there is not.
+#[tokio::test]
+async fn a_patch_takes_every_member_away_and_no_other() {
+    let service = Service::start(json!({})).await;
+    let client = service.client("default");
+    let id = client.subscribe("patched").await;
+    let address = format!("/schedules/{id}");
+    let members = schema("SchedulePatch")["properties"].as_object().unwrap();
+    let nested = [("selection", "Selection"), ("onlyIf", "OnlyIf"), ("notify", "NotifyRule"), ("limits", "RunLimits")];
+    let mut good: Vec<Value> =
+        members.keys().filter(|name| *name != "name").map(|name| json!({ name: null })).collect();
+    for (member, of) in nested {
+        good.extend(schema(of)["properties"].as_object().unwrap().keys().map(|name| json!({ member: { name: null } })));
+    }
+    good.push(json!({ "selection": { "labels": { "any": null } } }));
+    for patch in good {
+        let answer = client.send(client.request(Method::PATCH, &address).json(&patch)).await;
+        assert_eq!(answer.status, 200, "{patch}: {}", answer.text);
+    }
+    for (patch, at) in [
+        (json!({ "none": null }), "/none"),
+        (json!({ "limits": { "none": null } }), "/limits/none"),
+        (json!({ "a/b": null }), "/a~1b"),
+    ] {
+        let answer = client.send(client.request(Method::PATCH, &address).json(&patch)).await;
+        assert_eq!((answer.status, &answer.body["errors"][0]["pointer"]), (400, &json!(at)), "{patch}");
     }
 }

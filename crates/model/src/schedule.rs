@@ -59,6 +59,7 @@ pub enum Overlap {
 pub struct OnlyIf {
     /// Days since the last report.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(maximum = 36_500))]
     pub last_report_older_than_days: Option<u32>,
     /// The policy that reports should be under; sent with every report call too.
     #[serde(skip_serializing_if = "Option::is_none")]
