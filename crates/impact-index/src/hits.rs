@@ -1,6 +1,6 @@
 use crate::dictionary::Dictionary;
+use crate::edition::Edition;
 use crate::naming::{bare_key, encode_name};
-use crate::state::State;
 use crate::terms::NONE;
 use crate::{ImageRef, QueryKey};
 use scheduler_model::purl::ProductKey;
@@ -24,7 +24,8 @@ pub(crate) struct Hits {
 
 /// Where in [`Hits`] the finds of one key are.
 pub(crate) struct KeyHits {
-    components: Range<usize>,
+    /// In [`Hits::all_components`].
+    pub(crate) components: Range<usize>,
     left_out: Range<usize>,
     named: Range<usize>,
     /// The components of the subcomponent, when one is asked for.
@@ -47,13 +48,13 @@ enum Asked<'a> {
 
 impl Hits {
     /// Looks the keys up; images are the tenant's live ones, components anybody's.
-    pub(crate) fn find(state: &State, tenant: u32, keys: &[QueryKey]) -> Self {
+    pub(crate) fn find(edition: &Edition, tenant: u32, keys: &[QueryKey]) -> Self {
         let mut hits = Self { keys: Vec::with_capacity(keys.len()), ..Self::default() };
-        let mut found = hits.find_components(&state.dictionary, keys).into_iter();
+        let mut found = hits.find_components(&edition.state.dictionary, keys).into_iter();
         let mut shared = HashMap::new();
         for key in keys {
             let (components, left_out) = found.next().unwrap_or_default();
-            let named = key.image.as_ref().map_or(0..0, |image| hits.find_named(state, tenant, image, &mut shared));
+            let named = key.image.as_ref().map_or(0..0, |image| hits.find_named(edition, tenant, image, &mut shared));
             let narrowed_to = key.subcomponent.as_ref().and_then(|_| found.next()).map(|(components, _)| components);
             hits.keys.push(KeyHits { components, left_out, named, narrowed_to });
         }
@@ -126,8 +127,8 @@ impl Hits {
     fn add_name(&mut self, dictionary: &Dictionary, name: u32, version: Option<&str>) {
         let terms = &dictionary.terms;
         if version.is_some() {
-            let key = dictionary.names.get(name);
-            let term = dictionary.find_term(dictionary.term_hash(key, version), key, version);
+            let key = dictionary.names.get(name).to_vec();
+            let term = dictionary.find_term(dictionary.term_hash(&key, version), &key, version);
             self.components.extend(term.into_iter().flat_map(|term| terms.components(term)));
         } else {
             self.components.extend(terms.of_name(name).flat_map(|term| terms.components(term)));
@@ -145,8 +146,8 @@ impl Hits {
         let (start, start_left_out) = (self.components.len(), self.left_out.len());
         let mut add = |name| {
             for term in dictionary.terms.of_name(name) {
-                let (_, version) = dictionary.terms.get(term);
-                let is_out = ranges.surely_exclude(key.match_name().ty, version);
+                let version = dictionary.version_of(term);
+                let is_out = ranges.surely_exclude(key.match_name().ty, version.as_deref());
                 let list = if is_out { &mut self.left_out } else { &mut self.components };
                 list.extend(dictionary.terms.components(term));
             }
@@ -161,7 +162,7 @@ impl Hits {
 
     fn find_named<'a>(
         &mut self,
-        state: &State,
+        edition: &Edition,
         tenant: u32,
         image: &'a ImageRef,
         shared: &mut HashMap<&'a ImageRef, Range<usize>>,
@@ -170,10 +171,15 @@ impl Hits {
             return found.clone();
         }
         let start = self.named.len();
-        state.images.named_by(tenant, image, &mut self.named);
+        edition.state.images.named_by(&edition.live, tenant, image, &mut self.named);
         let found = start..self.named.len();
         shared.insert(image, found.clone());
         found
+    }
+
+    /// The components of all keys and their subcomponents.
+    pub(crate) fn all_components(&self) -> &[u32] {
+        &self.components
     }
 
     pub(crate) fn components(&self, key: &KeyHits) -> &[u32] {

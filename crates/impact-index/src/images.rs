@@ -1,13 +1,18 @@
+use crate::arena::Blocks;
 use crate::chains::Chains;
+use crate::column::{Column, read, write};
+use crate::edition::Live;
 use crate::interner::Interner;
 use crate::oci::name_of;
-use crate::postings::{ORDINALS_MAX, Postings, View};
+use crate::postings::{ORDINALS_MAX, Postings};
+use crate::table::Table;
+use crate::terms::NONE;
+use crate::view::View;
 use crate::{ImageInfo, ImageRef, IndexError, Thresholds};
-use hashbrown::HashTable;
-use roaring::RoaringBitmap;
 use scheduler_model::{ImageDigest, ImagePlace, TenantId};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::AtomicU32;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// An image's digest without its prefix.
@@ -25,44 +30,46 @@ pub(crate) enum Kind {
     Tag = 5,
 }
 
-/// The images of all tenants by ordinal, and the facets by which they are selected.
+/// The images of all tenants by ordinal, and the facets by which they are selected. Which of them are live is for an edition
+/// to say.
 pub(crate) struct Images {
     pub(crate) tenants: Interner,
     pub(crate) facets: Interner,
     facet_images: Postings,
     tags_of_tenant: Chains,
-    /// By tenant.
-    live: Vec<RoaringBitmap>,
-    rows: Vec<Row>,
+    rows: Column<StoredRow>,
     /// The facets of all rows, one row after the other; of each first registry, repository and its name.
-    row_facets: Vec<u32>,
-    /// Live images.
-    by_digest: HashTable<u32>,
+    row_facets: Column<AtomicU32>,
+    /// The last image of each tenant and digest; a row leads to the one before it.
+    by_digest: Table,
     seed: u64,
     /// Ordinals in the order in which they were retired.
-    retired: Vec<u32>,
+    retired: Column<AtomicU32>,
 }
 
+/// Tenant, digest, number of components, end in `row_facets`, the ordinal before of the same tenant and digest.
+type StoredRow = [AtomicU32; 12];
+
+/// What is known of an ordinal.
 pub(crate) struct Row {
     pub(crate) tenant: u32,
     pub(crate) digest: Digest,
     pub(crate) components: u32,
-    facets_end: u32,
 }
 
 impl Images {
     pub(crate) fn new(thresholds: &Thresholds) -> Self {
+        let len = thresholds.piece_len;
         Self {
-            tenants: Interner::new("tenants"),
-            facets: Interner::new("tags, labels and repositories"),
+            tenants: Interner::new("tenants", len),
+            facets: Interner::new("tags, labels and repositories", len),
             facet_images: Postings::new(thresholds),
-            tags_of_tenant: Chains::new(),
-            live: Vec::new(),
-            rows: Vec::new(),
-            row_facets: Vec::new(),
-            by_digest: HashTable::new(),
+            tags_of_tenant: Chains::new("tags", len),
+            rows: Column::new("images", len),
+            row_facets: Column::new("images", len),
+            by_digest: Table::new(),
             seed: RandomState::new().hash_one("digests"),
-            retired: Vec::new(),
+            retired: Column::new("images", len),
         }
     }
 
@@ -70,30 +77,30 @@ impl Images {
         self.tenants.find(tenant.as_str().as_bytes())
     }
 
-    pub(crate) fn intern_tenant(&mut self, tenant: &[u8]) -> Result<u32, IndexError> {
+    /// For the writer alone, as everything that changes.
+    pub(crate) fn intern_tenant(&self, tenant: &[u8]) -> Result<u32, IndexError> {
         let (id, fresh) = self.tenants.intern(tenant)?;
         if fresh {
-            self.live.push(RoaringBitmap::new());
-            self.tags_of_tenant.push_list();
+            self.tags_of_tenant.push_list()?;
         }
         Ok(id)
     }
 
     /// Adds a facet in its stored form; its tenant is there already.
-    pub(crate) fn intern_facet(&mut self, key: &[u8]) -> Result<u32, IndexError> {
+    pub(crate) fn intern_facet(&self, key: &[u8]) -> Result<u32, IndexError> {
         let (id, fresh) = self.facets.intern(key)?;
         if fresh {
-            self.facet_images.push_set();
+            self.facet_images.push_set()?;
             let (tenant, kind, _) = decode_facet(key).ok_or_else(|| IndexError::damaged("a facet cannot be read"))?;
             if kind == Kind::Tag {
-                self.tags_of_tenant.add(tenant, id);
+                self.tags_of_tenant.add(tenant, id)?;
             }
         }
         Ok(id)
     }
 
     /// The facets of a place, each once, in the order of its members.
-    pub(crate) fn intern_place(&mut self, tenant: u32, place: &ImagePlace) -> Result<Vec<u32>, IndexError> {
+    pub(crate) fn intern_place(&self, tenant: u32, place: &ImagePlace) -> Result<Vec<u32>, IndexError> {
         let name = name_of(&place.repository);
         let labels: Vec<Vec<u8>> = place.labels.iter().map(|(key, value)| label_text(key, value)).collect();
         let all = [
@@ -117,87 +124,103 @@ impl Images {
         Ok(facets)
     }
 
-    /// Gives the next ordinal. The image is not live before [`Self::enter`]; on an error the ordinal is spent.
+    /// Gives the next ordinal. Nobody finds the image before [`Self::enter`]; on an error the ordinal is spent.
     pub(crate) fn push(
-        &mut self,
+        &self,
+        blocks: &mut Blocks,
         tenant: u32,
-        digest: Digest,
+        digest: &Digest,
         facets: &[u32],
         components: u32,
     ) -> Result<u32, IndexError> {
-        let ordinal = self.len();
-        let end = u32::try_from(self.row_facets.len() + facets.len()).map_err(|_| IndexError::Full("images"))?;
-        if ordinal >= ORDINALS_MAX {
-            return Err(IndexError::Full("images"));
+        if self.len() >= ORDINALS_MAX {
+            return Err(self.rows.full());
         }
-        self.row_facets.extend_from_slice(facets);
-        self.rows.push(Row { tenant, digest, components, facets_end: end });
         for &facet in facets {
-            if let Err(error) = self.facet_images.append(facet, ordinal, true) {
-                self.retired.push(ordinal);
+            self.row_facets.push(facet)?;
+        }
+        let (words, _) = digest.as_chunks::<4>();
+        let end = self.row_facets.len();
+        let fields = std::iter::once(tenant)
+            .chain(words.iter().map(|word| u32::from_le_bytes(*word)))
+            .chain([components, end, NONE]);
+        let ordinal =
+            self.rows.push_with(|row| row.iter().zip(fields).for_each(|(place, field)| write(place, field)))?;
+        for &facet in facets {
+            if let Err(error) = self.facet_images.append(blocks, facet, ordinal, true) {
+                self.retired.push(ordinal)?;
                 return Err(error);
             }
         }
         Ok(ordinal)
     }
 
-    /// Makes an image live.
-    pub(crate) fn enter(&mut self, ordinal: u32) {
-        let Some(row) = self.rows.get(ordinal as usize) else { return };
-        if let Some(live) = self.live.get_mut(row.tenant as usize) {
-            live.insert(ordinal);
-        }
+    /// Lets an image be found by its digest.
+    pub(crate) fn enter(&self, ordinal: u32) {
+        let (Some(row), Some(stored)) = (self.row(ordinal), self.rows.get(ordinal)) else { return };
         let hash = digest_hash(self.seed, row.tenant, &row.digest);
-        let rehash =
-            |&at: &u32| self.rows.get(at as usize).map_or(0, |row| digest_hash(self.seed, row.tenant, &row.digest));
-        self.by_digest.insert_unique(hash, ordinal, rehash);
+        let [.., before] = stored;
+        match self.last_of(row.tenant, &row.digest) {
+            Some(last) => {
+                write(before, last);
+                self.by_digest.replace(hash, last, ordinal);
+            }
+            None => self.by_digest.insert(hash, ordinal),
+        }
     }
 
-    /// Takes an image out, live or not.
-    pub(crate) fn retire(&mut self, ordinal: u32) {
-        let Some(row) = self.rows.get(ordinal as usize) else { return };
-        if let Some(live) = self.live.get_mut(row.tenant as usize) {
-            live.remove(ordinal);
-        }
-        let hash = digest_hash(self.seed, row.tenant, &row.digest);
-        if let Ok(entry) = self.by_digest.find_entry(hash, |&at| at == ordinal) {
-            entry.remove();
-        }
-        self.retired.push(ordinal);
+    /// Notes that an image is replaced or gone.
+    pub(crate) fn retire(&self, ordinal: u32) -> Result<(), IndexError> {
+        self.retired.push(ordinal).map(|_| ())
     }
 
     /// How many ordinals were given.
     pub(crate) fn len(&self) -> u32 {
-        // Every push checked it.
-        u32::try_from(self.rows.len()).unwrap_or(u32::MAX)
+        self.rows.len()
     }
 
-    pub(crate) fn retired(&self) -> &[u32] {
-        &self.retired
+    pub(crate) fn retired_len(&self) -> u32 {
+        self.retired.len()
     }
 
-    pub(crate) fn live(&self, tenant: u32) -> Option<&RoaringBitmap> {
-        self.live.get(tenant as usize)
+    /// The ordinals that were retired, from one of them on.
+    pub(crate) fn retired(&self, from: u32) -> impl Iterator<Item = u32> {
+        (from..self.retired.len()).filter_map(|at| self.retired.value(at))
     }
 
-    pub(crate) fn is_live(&self, ordinal: u32) -> bool {
-        self.row(ordinal).and_then(|row| self.live(row.tenant)).is_some_and(|live| live.contains(ordinal))
+    pub(crate) fn tenant_of(&self, ordinal: u32) -> Option<u32> {
+        self.rows.get(ordinal).map(|[tenant, ..]| read(tenant))
     }
 
-    pub(crate) fn row(&self, ordinal: u32) -> Option<&Row> {
-        self.rows.get(ordinal as usize)
+    pub(crate) fn row(&self, ordinal: u32) -> Option<Row> {
+        let [tenant, digest @ .., components, _, _] = self.rows.get(ordinal)?;
+        let mut bytes = [0; 32];
+        let (words, _) = bytes.as_chunks_mut::<4>();
+        words.iter_mut().zip(digest).for_each(|(bytes, word)| *bytes = read(word).to_le_bytes());
+        Some(Row { tenant: read(tenant), digest: bytes, components: read(components) })
     }
 
-    pub(crate) fn facets_of(&self, ordinal: u32) -> &[u32] {
-        let before = ordinal.checked_sub(1).and_then(|before| self.row(before));
-        let start = before.map_or(0, |row| row.facets_end as usize);
-        let end = self.row(ordinal).map_or(start, |row| row.facets_end as usize);
-        self.row_facets.get(start..end).unwrap_or_default()
+    pub(crate) fn facets_of(&self, ordinal: u32) -> impl Iterator<Item = u32> {
+        let end = |ordinal: u32| self.rows.get(ordinal).map_or(0, |[.., end, _]| read(end));
+        let start = ordinal.checked_sub(1).map_or(0, end);
+        (start..end(ordinal)).filter_map(|at| self.row_facets.value(at))
     }
 
-    pub(crate) fn find(&self, tenant: u32, digest: &Digest) -> Option<u32> {
-        let is_it = |&at: &u32| self.row(at).is_some_and(|row| row.tenant == tenant && row.digest == *digest);
-        self.by_digest.find(digest_hash(self.seed, tenant, digest), is_it).copied()
+    /// The tenant's live image of the digest.
+    pub(crate) fn find(&self, live: &Live, tenant: u32, digest: &Digest) -> Option<u32> {
+        let mut next = self.last_of(tenant, digest);
+        let chain = std::iter::from_fn(|| {
+            let ordinal = next?;
+            next = self.rows.get(ordinal).map(|[.., before]| read(before)).filter(|&before| before != NONE);
+            Some(ordinal)
+        });
+        chain.into_iter().find(|&ordinal| live.has(tenant, ordinal))
+    }
+
+    fn last_of(&self, tenant: u32, digest: &Digest) -> Option<u32> {
+        let slots = self.by_digest.slots();
+        let is_it = |at: &u32| self.row(*at).is_some_and(|row| row.tenant == tenant && row.digest == *digest);
+        slots.candidates(digest_hash(self.seed, tenant, digest)).find(is_it)
     }
 
     /// The images of a facet, retired ones included.
@@ -206,32 +229,30 @@ impl Images {
     }
 
     /// The distinct tags of the tenant's images, with the images of each; retired ones included.
-    pub(crate) fn tags(&self, tenant: u32) -> impl Iterator<Item = (&str, View<'_>)> {
+    pub(crate) fn tags(&self, tenant: u32) -> impl Iterator<Item = (String, View<'_>)> {
         self.tags_of_tenant.iter(tenant).map(|facet| (self.facet_text(facet), self.facet_images.view(facet)))
     }
 
-    fn facet_text(&self, facet: u32) -> &str {
-        decode_facet(self.facets.get(facet)).and_then(|(_, _, text)| std::str::from_utf8(text).ok()).unwrap_or_default()
+    pub(crate) fn facet_text(&self, facet: u32) -> String {
+        let stored = self.facets.get(facet).to_vec();
+        let text = decode_facet(&stored).and_then(|(_, _, text)| std::str::from_utf8(text).ok());
+        text.unwrap_or_default().to_owned()
     }
 
     /// The facet of the image's repository.
     pub(crate) fn repository_facet(&self, ordinal: u32) -> Option<u32> {
-        self.facets_of(ordinal).get(1).copied()
-    }
-
-    pub(crate) fn repository_name(&self, facet: u32) -> &str {
-        self.facet_text(facet)
+        self.facets_of(ordinal).nth(1)
     }
 
     /// The live images of the tenant that a key names itself, ascending (IDX-2).
-    pub(crate) fn named_by(&self, tenant: u32, image: &ImageRef, found: &mut Vec<u32>) {
-        let live = |ordinal: &u32| self.live(tenant).is_some_and(|live| live.contains(*ordinal));
+    pub(crate) fn named_by(&self, live: &Live, tenant: u32, image: &ImageRef, found: &mut Vec<u32>) {
+        let is_live = |ordinal: &u32| live.has(tenant, *ordinal);
         let start = found.len();
         match image {
-            ImageRef::Digest(digest) => found.extend(self.find(tenant, &digest_bytes(digest))),
+            ImageRef::Digest(digest) => found.extend(self.find(live, tenant, &digest_bytes(digest))),
             ImageRef::Name(name) => {
                 if let Some(view) = self.with_facet(tenant, Kind::RepositoryName, name.as_bytes()) {
-                    view.each(0, u32::MAX, |ordinal, _| found.extend(Some(ordinal).filter(live)));
+                    view.each(0, u32::MAX, |ordinal, _| found.extend(Some(ordinal).filter(is_live)));
                 }
             }
             ImageRef::Location(location) => {
@@ -246,9 +267,9 @@ impl Images {
                     };
                     let Some(view) = self.with_facet(tenant, Kind::Repository, repository.as_bytes()) else { continue };
                     view.each(0, u32::MAX, |ordinal, _| {
-                        let facet = self.facets_of(ordinal).first().copied().unwrap_or_default();
+                        let facet = self.facets_of(ordinal).next().unwrap_or_default();
                         // A host's name has no case.
-                        if live(&ordinal) && self.facet_text(facet).eq_ignore_ascii_case(registry) {
+                        if is_live(&ordinal) && self.facet_text(facet).eq_ignore_ascii_case(registry) {
                             found.push(ordinal);
                         }
                     });
@@ -263,14 +284,13 @@ impl Images {
     /// What is known of an image.
     pub(crate) fn info(&self, ordinal: u32) -> Option<ImageInfo> {
         let row = self.row(ordinal)?;
-        let facets = self.facets_of(ordinal);
-        let text = |at: usize| facets.get(at).map(|&facet| self.facet_text(facet).to_owned()).unwrap_or_default();
-        let is_tag = |facet: &&u32| matches!(decode_facet(self.facets.get(**facet)), Some((_, Kind::Tag, _)));
+        let text = |at: usize| self.facets_of(ordinal).nth(at).map(|facet| self.facet_text(facet)).unwrap_or_default();
+        let is_tag = |facet: &u32| matches!(decode_facet(&self.facets.get(*facet).to_vec()), Some((_, Kind::Tag, _)));
         Some(ImageInfo {
             digest: digest_text(&row.digest),
             registry: text(0),
             repository: text(1),
-            tags: facets.iter().filter(is_tag).map(|&facet| self.facet_text(facet).to_owned()).collect(),
+            tags: self.facets_of(ordinal).filter(is_tag).map(|facet| self.facet_text(facet)).collect(),
         })
     }
 
@@ -279,10 +299,10 @@ impl Images {
             + self.facets.bytes_used()
             + self.facet_images.bytes_used()
             + self.tags_of_tenant.bytes_used()
-            + self.live.iter().map(RoaringBitmap::serialized_size).sum::<usize>()
-            + self.rows.capacity() * size_of::<Row>()
-            + (self.row_facets.capacity() + self.retired.capacity()) * 4
-            + self.by_digest.capacity() * 5
+            + self.rows.bytes_used()
+            + self.row_facets.bytes_used()
+            + self.retired.bytes_used()
+            + self.by_digest.bytes_used()
     }
 }
 

@@ -1,10 +1,11 @@
-use crate::apply::Packages;
+use crate::edition::Edition;
 use crate::images::digest_bytes;
 use crate::resolve::UnionProbe;
 use crate::save::{Meta, erase, save};
-use crate::state::State;
+use crate::writer::Writer;
 use crate::{Change, Difference, IndexError, IndexStats, Query, Resolution, SelectedImage, Thresholds, Want};
-use parking_lot::{Mutex, RwLock};
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use roaring::RoaringBitmap;
 use rocksdb::{DB, DBCompressionType, Options};
 use scheduler_model::purl::Component;
@@ -12,14 +13,12 @@ use scheduler_model::{ImageDigest, TenantId};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// So many changes are applied before waiting readers get their turn.
-const CHANGES_PER_LOCK: usize = 16;
 const WRITE_BUFFER_BYTES: usize = 16 * 1024 * 1024;
 const OPEN_FILES_MAX: i32 = 64;
 
 /// The index: in memory, with a checkpoint in a folder of its own unless it is [`ImpactIndex::in_memory`].
 ///
-/// Readers share it; one writer at a time applies changes, compacts and writes checkpoints.
+/// Readers share it and wait for nobody; one writer at a time applies changes, compacts and writes checkpoints.
 ///
 /// ```
 /// use scheduler_impact_index::{Change, ImpactIndex, PutImage, Query, QueryKey, Thresholds, Want};
@@ -45,8 +44,9 @@ const OPEN_FILES_MAX: i32 = 64;
 /// assert_eq!(index.resolve(&query, Want::default()).candidates, 1);
 /// ```
 pub struct ImpactIndex {
-    state: RwLock<State>,
-    /// Held by whoever changes or stores the state; taken before `state`.
+    /// What readers take, whole and at once.
+    published: ArcSwap<Edition>,
+    /// Held by whoever changes or stores the index.
     store: Mutex<Store>,
     /// The sequence of the last checkpoint, for readers that must not wait for a writer.
     checkpointed: AtomicU64,
@@ -54,6 +54,7 @@ pub struct ImpactIndex {
 }
 
 struct Store {
+    writer: Writer,
     /// `None`: in memory only.
     db: Option<DB>,
     saved: Meta,
@@ -62,7 +63,7 @@ struct Store {
 impl ImpactIndex {
     /// An empty index that is never stored.
     pub fn in_memory(thresholds: Thresholds) -> Self {
-        Self::over(State::new(&thresholds, 0), None, Meta::default(), thresholds)
+        Self::over(Writer::new(&thresholds, 0), None, Meta::default(), thresholds)
     }
 
     /// The index as its last checkpoint in the folder has it; empty, at sequence 0, when there is none. The catalog's
@@ -73,8 +74,8 @@ impl ImpactIndex {
     /// the catalog are the way out.
     pub fn open(path: &Path, thresholds: Thresholds) -> Result<Self, IndexError> {
         let db = DB::open(&options(), path)?;
-        let (state, saved) = crate::load::load(&db, &thresholds)?;
-        Ok(Self::over(state, Some(db), saved, thresholds))
+        let (writer, saved) = crate::load::load(&db, &thresholds)?;
+        Ok(Self::over(writer, Some(db), saved, thresholds))
     }
 
     /// An empty index in the folder, in place of what the storage engine has there, damaged or not.
@@ -86,9 +87,19 @@ impl ImpactIndex {
         Self::open(path, thresholds)
     }
 
-    fn over(state: State, db: Option<DB>, saved: Meta, thresholds: Thresholds) -> Self {
-        let checkpointed = AtomicU64::new(saved.sequence);
-        Self { state: RwLock::new(state), store: Mutex::new(Store { db, saved }), checkpointed, thresholds }
+    fn over(writer: Writer, db: Option<DB>, saved: Meta, thresholds: Thresholds) -> Self {
+        Self {
+            published: ArcSwap::new(writer.edition()),
+            checkpointed: AtomicU64::new(saved.sequence),
+            store: Mutex::new(Store { writer, db, saved }),
+            thresholds,
+        }
+    }
+
+    /// Shows readers what the writer has done.
+    fn publish(&self, writer: &mut Writer) {
+        let before = self.published.swap(writer.edition());
+        writer.retire_edition(before);
     }
 
     /// Empties the index, and its checkpoint, for a rebuild: a new generation at sequence 0.
@@ -96,7 +107,7 @@ impl ImpactIndex {
     /// # Errors
     /// When the storage fails; the index is then as before.
     pub fn reset(&self) -> Result<(), IndexError> {
-        self.swap(State::new(&self.thresholds, 0))
+        self.swap(Writer::new(&self.thresholds, 0))
     }
 
     /// Takes over what another index holds, as a new generation, and checkpoints it. Readers see the old one until then
@@ -106,54 +117,54 @@ impl ImpactIndex {
     /// When the storage fails. The index answers as one of the two; a checkpoint that is lacking is made up for by a replay
     /// from the catalog.
     pub fn replace(&self, fresh: Self) -> Result<u64, IndexError> {
-        self.swap(fresh.state.into_inner())?;
+        self.swap(fresh.store.into_inner().writer)?;
         self.checkpoint()
     }
 
-    /// Puts a state in the place of the present one, as a new generation that no checkpoint has yet.
-    fn swap(&self, mut state: State) -> Result<(), IndexError> {
+    /// Puts other tables in the place of the present ones, as a new generation that no checkpoint has yet.
+    fn swap(&self, mut writer: Writer) -> Result<(), IndexError> {
         let mut store = self.store.lock();
-        state.generation = self.state.read().generation + 1;
+        writer.generation = store.writer.generation + 1;
         store.saved = match &store.db {
-            Some(db) => erase(db, &store.saved, state.generation)?,
+            Some(db) => erase(db, &store.saved, writer.generation)?,
             None => Meta::default(),
         };
         self.checkpointed.store(0, Ordering::Relaxed);
-        let before = std::mem::replace(&mut *self.state.write(), state);
-        drop(before);
+        self.start(&mut store, writer);
         Ok(())
+    }
+
+    /// Readers that are at it go on in the old tables, which live as long as they are read.
+    fn start(&self, store: &mut Store, writer: Writer) {
+        store.writer = writer;
+        self.published.store(store.writer.edition());
     }
 
     /// Applies changes in ascending order of their sequences; `packages` are those that their images have, and a package that
     /// many of them have is best there once. A change that is in already is skipped, so that a replay may
-    /// begin anywhere before [`ImpactIndex::sequence`]. A reader sees all changes up to some sequence and none after.
+    /// begin anywhere before [`ImpactIndex::sequence`]. A reader sees all changes up to some sequence and none after it.
     ///
     /// # Errors
     /// [`IndexError::Full`]: the changes before the failing one are in, it and the later ones are not.
     pub fn apply(&self, packages: &[Component], changes: &[Change<'_>]) -> Result<(), IndexError> {
-        let _store = self.store.lock();
-        // Looked up while readers go on; no writer can come in between, for the store is held.
-        let known = self.state.read().known_components(packages);
-        let mut packages = Packages { all: packages, known };
-        for changes in changes.chunks(CHANGES_PER_LOCK) {
-            self.state.write().apply(&mut packages, changes)?;
+        let mut store = self.store.lock();
+        let mut packages = store.writer.known(packages);
+        for changes in changes.chunks(self.thresholds.changes_per_edition.max(1)) {
+            let applied = store.writer.apply(&mut packages, changes);
+            self.publish(&mut store.writer);
+            applied?;
         }
-        let compacted = {
-            let state = self.state.read();
-            if !state.wants_compaction(&self.thresholds) {
-                return Ok(());
-            }
-            // As above.
-            state.compacted(&self.thresholds)?
-        };
-        let before = std::mem::replace(&mut *self.state.write(), compacted);
-        drop(before);
+        let edition = self.published.load_full();
+        if edition.wants_compaction(&self.thresholds) {
+            let compacted = edition.compacted(&self.thresholds)?;
+            self.start(&mut store, compacted);
+        }
         Ok(())
     }
 
     /// The last catalog change that is in the index.
     pub fn sequence(&self) -> u64 {
-        self.state.read().sequence
+        self.published.load().sequence
     }
 
     /// Stores what is new since the last checkpoint, with the sequence, in one atomic step, and returns that sequence.
@@ -163,26 +174,27 @@ impl ImpactIndex {
     /// When the storage fails; the last checkpoint is then still valid.
     pub fn checkpoint(&self) -> Result<u64, IndexError> {
         let mut store = self.store.lock();
-        let state = self.state.read();
-        let unchanged = store.saved.generation == state.generation && store.saved.sequence == state.sequence;
+        // The writer has published all that it did, and does nothing while its store is held.
+        let edition = self.published.load_full();
+        let unchanged = store.saved.generation == edition.generation && store.saved.sequence == edition.sequence;
         match &store.db {
-            Some(db) if !unchanged => store.saved = save(db, &state, &store.saved, &self.thresholds)?,
+            Some(db) if !unchanged => store.saved = save(db, &edition, &store.saved, &self.thresholds)?,
             _ => {}
         }
         self.checkpointed.store(store.saved.sequence, Ordering::Relaxed);
-        Ok(state.sequence)
+        Ok(edition.sequence)
     }
 
-    /// The images that the query's keys touch. Blocks no other reader; asks no disk.
+    /// The images that the query's keys touch. Waits for nobody and asks no disk.
     pub fn resolve(&self, query: &Query<'_>, want: Want) -> Resolution {
-        self.state.read().resolve(query, want)
+        self.published.load_full().resolve(query, want)
     }
 
     /// What [`Resolution::digests`] says of some images of a resolution: for a part of them, chosen by other means. None when the
     /// ordinals are of another generation.
     pub fn selected(&self, generation: u64, images: &RoaringBitmap) -> Vec<SelectedImage> {
-        let state = self.state.read();
-        if state.generation == generation { state.digests(images) } else { Vec::new() }
+        let edition = self.published.load_full();
+        if edition.generation == generation { edition.digests(images) } else { Vec::new() }
     }
 
     /// The ordinals of live images, in the given order, and the generation that they are of.
@@ -190,31 +202,31 @@ impl ImpactIndex {
         &self,
         images: impl IntoIterator<Item = (&'a TenantId, &'a ImageDigest)>,
     ) -> (u64, Vec<Option<u32>>) {
-        let state = self.state.read();
+        let edition = self.published.load_full();
+        let known = &edition.state.images;
         let ordinal = |(tenant, digest): (&TenantId, &ImageDigest)| {
-            state.images.find(state.images.tenant(tenant)?, &digest_bytes(digest))
+            known.find(&edition.live, known.tenant(tenant)?, &digest_bytes(digest))
         };
-        (state.generation, images.into_iter().map(ordinal).collect())
+        (edition.generation, images.into_iter().map(ordinal).collect())
     }
 
-    /// Hands the union of a query out for measuring; `None` when the tenant has nothing or the query no keys. Writers wait
-    /// meanwhile.
+    /// Hands the union of a query out for measuring; `None` when the tenant has nothing or the query no keys.
     pub fn probe_union<T>(&self, query: &Query<'_>, measure: impl FnOnce(&UnionProbe<'_>) -> T) -> Option<T> {
-        self.state.read().probe_union(query).as_ref().map(measure)
+        self.published.load_full().probe_union(query).as_ref().map(measure)
     }
 
     /// How large the index is and how far it is.
     pub fn stats(&self) -> IndexStats {
-        let state = self.state.read();
-        let marks = state.marks();
+        let edition = self.published.load_full();
+        let marks = edition.marks;
         IndexStats {
             images: u64::from(marks.rows) - u64::from(marks.retired),
             retired: marks.retired.into(),
             components: marks.components.into(),
-            postings: state.postings.total(),
-            bytes: state.bytes_used() as u64,
-            generation: state.generation,
-            sequence: state.sequence,
+            postings: edition.postings,
+            bytes: edition.bytes_used() as u64,
+            generation: edition.generation,
+            sequence: edition.sequence,
             checkpointed: self.checkpointed.load(Ordering::Relaxed),
         }
     }
@@ -227,7 +239,7 @@ impl ImpactIndex {
         if std::ptr::eq(self, rebuilt) {
             return Ok(());
         }
-        self.state.read().verify_against(&rebuilt.state.read())
+        self.published.load_full().verify_against(&rebuilt.published.load_full())
     }
 }
 
@@ -239,4 +251,71 @@ fn options() -> Options {
     options.set_max_open_files(OPEN_FILES_MAX);
     options.set_keep_log_file_num(2);
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PutImage;
+    use scheduler_model::{ImageDigest, ImagePlace, TenantId};
+
+    fn restless() -> ImpactIndex {
+        ImpactIndex::in_memory(Thresholds {
+            dense_len_min: 4,
+            dense_one_in: 20,
+            piece_len: 16,
+            page_words: 2,
+            changes_per_edition: 2,
+            ..Thresholds::default()
+        })
+    }
+
+    /// Puts further images, each with some of 300 packages, of which the first are popular.
+    fn put(index: &ImpactIndex, sequences: std::ops::Range<u64>) {
+        let tenant = TenantId::try_from("acme".to_owned()).unwrap();
+        let packages: Vec<_> =
+            (0..300).map(|at| Component::parse(&format!("pkg:npm/lib-{at}@1"), None).unwrap()).collect();
+        for sequence in sequences {
+            let components: Vec<u32> = (0..300)
+                .filter(|at| (sequence * 7919 + u64::from(*at) * 104_729) % (u64::from(*at) / 5 + 2) == 0)
+                .collect();
+            let (digest, place) = (ImageDigest::of(&sequence.to_le_bytes()), ImagePlace::default());
+            let put = PutImage { place: &place, components: &components, used: Some(&[0]) };
+            index.apply(&packages, &[Change { sequence, tenant: &tenant, digest: &digest, put: Some(put) }]).unwrap();
+        }
+    }
+
+    /// IDX-8: a reader that is slow looks at the same numbers all the time, however often the sets move meanwhile.
+    #[test]
+    fn what_a_reader_looks_at_stays_until_it_gives_its_edition_up() {
+        let index = restless();
+        put(&index, 1..300);
+        let edition = index.published.load_full();
+        let postings = &edition.state.postings;
+        let all = |set| {
+            let mut all = Vec::new();
+            postings.view(set).each(0, u32::MAX, |ordinal, used| all.push((ordinal, used)));
+            all
+        };
+        let held: Vec<_> = (0..postings.sets()).map(|set| (postings.view(set), all(set))).collect();
+        put(&index, 300..1500);
+        for (view, before) in &held {
+            for &(ordinal, used) in before {
+                assert_eq!(view.get(ordinal), Some(used), "posting {ordinal} of {} has changed", before.len());
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_are_used_again_when_nobody_reads() {
+        let grown = |read: bool| {
+            let index = restless();
+            put(&index, 1..300);
+            let _edition = read.then(|| index.published.load_full());
+            put(&index, 300..1500);
+            index.published.load().state.postings.bytes_used()
+        };
+        let (free, held) = (grown(false), grown(true));
+        assert!(free * 3 < held * 2, "{free} bytes alone, {held} beside a reader");
+    }
 }

@@ -1,6 +1,9 @@
 use crate::IndexError;
+use crate::column::Column;
 use crate::table::Table;
+use crate::texts::{Text, Texts};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::AtomicU32;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Byte strings, each kept once and numbered from 0 in the order in which they came.
@@ -8,28 +11,31 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// The hash only finds candidates; the bytes are compared (IDX-4). Its seed differs between processes, so that nobody
 /// can prepare names that fall into one bucket.
 pub(crate) struct Interner {
-    what: &'static str,
-    bytes: Vec<u8>,
-    /// Where each string ends.
-    ends: Vec<u32>,
+    texts: Texts,
+    /// Where each string is in `texts`.
+    places: Column<AtomicU32>,
     table: Table,
     seed: u64,
 }
 
 impl Interner {
     /// `what` names the strings in errors.
-    pub(crate) fn new(what: &'static str) -> Self {
+    pub(crate) fn new(what: &'static str, first_len: u32) -> Self {
         let seed = RandomState::new().hash_one(what);
-        Self { what, bytes: Vec::new(), ends: Vec::new(), table: Table::new(), seed }
+        Self { texts: Texts::new(what, first_len), places: Column::new(what, first_len), table: Table::new(), seed }
     }
 
     pub(crate) fn len(&self) -> u32 {
-        // Every push checked that the count fits.
-        u32::try_from(self.ends.len()).unwrap_or(u32::MAX)
+        self.places.len()
     }
 
-    pub(crate) fn get(&self, id: u32) -> &[u8] {
-        string_of(&self.bytes, &self.ends, id)
+    pub(crate) fn get(&self, id: u32) -> Text<'_> {
+        self.places.value(id).map_or(Text::EMPTY, |place| self.texts.at(place))
+    }
+
+    /// The length of a string in bytes.
+    pub(crate) fn len_of(&self, id: u32) -> usize {
+        self.places.value(id).map_or(0, |place| self.texts.len_at(place))
     }
 
     pub(crate) fn hash(&self, text: &[u8]) -> u64 {
@@ -41,34 +47,23 @@ impl Interner {
     }
 
     fn find_hashed(&self, hash: u64, text: &[u8]) -> Option<u32> {
-        self.table.candidates(hash).find(|&id| self.get(id) == text)
+        self.table.slots().candidates(hash).find(|&id| self.get(id).is(text))
     }
 
-    /// The number of the string, and whether it is new.
-    pub(crate) fn intern(&mut self, text: &[u8]) -> Result<(u32, bool), IndexError> {
+    /// The number of the string, and whether it is new. For the writer alone, as everything that changes.
+    pub(crate) fn intern(&self, text: &[u8]) -> Result<(u32, bool), IndexError> {
         let hash = self.hash(text);
         if let Some(id) = self.find_hashed(hash, text) {
             return Ok((id, false));
         }
-        let full = || IndexError::Full(self.what);
-        let id = u32::try_from(self.ends.len()).ok().filter(|&id| id != u32::MAX).ok_or_else(full)?;
-        let end = u32::try_from(self.bytes.len() + text.len()).map_err(|_| full())?;
-        self.bytes.extend_from_slice(text);
-        self.ends.push(end);
+        let id = self.places.push(self.texts.push(text)?)?;
         self.table.insert(hash, id);
         Ok((id, true))
     }
 
     pub(crate) fn bytes_used(&self) -> usize {
-        self.bytes.capacity() + self.ends.capacity() * 4 + self.table.bytes_used()
+        self.texts.bytes_used() + self.places.bytes_used() + self.table.bytes_used()
     }
-}
-
-fn string_of<'a>(bytes: &'a [u8], ends: &[u32], id: u32) -> &'a [u8] {
-    let at = id as usize;
-    let start = at.checked_sub(1).and_then(|before| ends.get(before)).map_or(0, |&end| end as usize);
-    let end = ends.get(at).map_or(start, |&end| end as usize);
-    bytes.get(start..end).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -77,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_string_keeps_its_number() {
-        let mut strings = Interner::new("strings");
+        let strings = Interner::new("strings", 4);
         let texts: Vec<String> = (0..1000).map(|i| "x".repeat(i % 7) + &i.to_string()).collect();
         for (at, text) in texts.iter().enumerate() {
             assert_eq!(strings.intern(text.as_bytes()).unwrap(), (u32::try_from(at).unwrap(), true));
@@ -85,10 +80,11 @@ mod tests {
         for (at, text) in texts.iter().enumerate() {
             let id = u32::try_from(at).unwrap();
             assert_eq!(strings.intern(text.as_bytes()).unwrap(), (id, false));
-            assert_eq!(strings.get(id), text.as_bytes());
+            assert_eq!(strings.get(id).to_vec(), text.as_bytes());
         }
         assert_eq!(strings.find(b"absent"), None);
         assert_eq!(strings.intern(b"").unwrap(), (1000, true));
         assert_eq!(strings.find(b""), Some(1000));
+        assert_eq!(strings.len(), 1001);
     }
 }

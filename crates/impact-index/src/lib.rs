@@ -8,15 +8,18 @@
 //! - IDX-2: no result leaves this crate before it is cut to the live images of the query's tenant.
 //! - IDX-3: ordinals ascend and are never given twice within one generation; postings are only ever appended.
 //! - IDX-4: a name found by its hash is compared byte for byte, so that no collision can add an image.
-//! - IDX-5: an answer is computed under one lock: it is as of one sequence, which it names.
+//! - IDX-5: an answer is computed on one edition: it is as of one sequence, which it names. Readers wait for nobody.
 //! - IDX-6: a checkpoint becomes valid, with its sequence, in one atomic write; what cannot be read whole is refused.
+//! - IDX-8: what a reader may be looking at stays as it is: tables grow without moving, and a block that a set has outgrown is
+//!   used again only when every edition that was read while it was in use has been given up.
 
-mod apply;
 mod arena;
 mod chains;
 mod codec;
+mod column;
 mod compact;
 mod dictionary;
+mod edition;
 mod error;
 mod hits;
 mod images;
@@ -26,17 +29,20 @@ mod load;
 mod lookup;
 mod naming;
 mod oci;
+mod pieces;
 mod postings;
 mod reports;
 mod resolve;
 mod sample;
 mod save;
 mod select;
-mod state;
 mod table;
 mod terms;
+mod texts;
 mod types;
 mod verify;
+mod view;
+mod writer;
 
 pub use error::{Difference, DifferenceKind, IndexError};
 pub use index::ImpactIndex;

@@ -2,41 +2,43 @@ use crate::codec::{Reader, unseal};
 use crate::images::{Digest, decode_facet};
 use crate::naming::{decode_component, decode_name, decode_term};
 use crate::save::{META_KEY, Meta, Section, Segment, chunk_key};
-use crate::state::State;
+use crate::writer::Writer;
 use crate::{IndexError, Thresholds};
 use rocksdb::{DB, Direction, IteratorMode};
 use scheduler_model::TenantId;
 
 /// Reads what is stored; everything is checked, so that a damaged store is an error and never a wrong answer (IDX-6).
-pub(crate) fn load(db: &DB, thresholds: &Thresholds) -> Result<(State, Meta), IndexError> {
-    let Some(value) = db.get(META_KEY)? else { return Ok((State::new(thresholds, 0), Meta::default())) };
+pub(crate) fn load(db: &DB, thresholds: &Thresholds) -> Result<(Writer, Meta), IndexError> {
+    let Some(value) = db.get(META_KEY)? else { return Ok((Writer::new(thresholds, 0), Meta::default())) };
     let meta = Meta::decode(&value)?;
-    let mut state = State::new(thresholds, meta.generation);
+    let mut writer = Writer::new(thresholds, meta.generation);
     for segment in &meta.segments {
-        let before = state.postings.total();
-        load_segment(db, segment, &mut state)?;
-        if state.postings.total() - before != segment.postings {
+        let before = writer.state.postings.total();
+        load_segment(db, segment, &mut writer)?;
+        if writer.state.postings.total() - before != segment.postings {
             return Err(IndexError::damaged(format!("segment {} lacks postings", segment.id)));
         }
     }
-    if state.marks() != meta.marks {
-        return Err(IndexError::damaged(format!("{:?} was stored, {:?} is there", meta.marks, state.marks())));
+    let marks = writer.state.marks();
+    if marks != meta.marks {
+        return Err(IndexError::damaged(format!("{:?} was stored, {marks:?} is there", meta.marks)));
     }
-    let is_retired = retired_bits(&state)?;
+    let is_retired = retired_bits(&writer)?;
     for ordinal in (0_u32..).zip(is_retired).filter(|(_, retired)| !retired).map(|(ordinal, _)| ordinal) {
-        let row = state.images.row(ordinal).ok_or_else(|| IndexError::damaged("an image is missing"))?;
-        if state.images.find(row.tenant, &row.digest).is_some() {
+        let row = writer.state.images.row(ordinal).ok_or_else(|| IndexError::damaged("an image is missing"))?;
+        if writer.find(row.tenant, &row.digest).is_some() {
             return Err(IndexError::damaged("an image is there twice"));
         }
-        state.images.enter(ordinal);
+        writer.enter(row.tenant, ordinal);
     }
-    state.sequence = meta.sequence;
-    Ok((state, meta))
+    writer.sequence = meta.sequence;
+    Ok((writer, meta))
 }
 
-fn retired_bits(state: &State) -> Result<Vec<bool>, IndexError> {
-    let mut retired = vec![false; state.images.len() as usize];
-    for &ordinal in state.images.retired() {
+fn retired_bits(writer: &Writer) -> Result<Vec<bool>, IndexError> {
+    let images = &writer.state.images;
+    let mut retired = vec![false; images.len() as usize];
+    for ordinal in images.retired(0) {
         match retired.get_mut(ordinal as usize) {
             Some(bit) if !*bit => *bit = true,
             _ => return Err(IndexError::damaged("an image is retired twice")),
@@ -45,7 +47,7 @@ fn retired_bits(state: &State) -> Result<Vec<bool>, IndexError> {
     Ok(retired)
 }
 
-fn load_segment(db: &DB, segment: &Segment, state: &mut State) -> Result<(), IndexError> {
+fn load_segment(db: &DB, segment: &Segment, writer: &mut Writer) -> Result<(), IndexError> {
     let damaged =
         |chunk: u32, what: &str| IndexError::damaged(format!("chunk {chunk} of segment {}: {what}", segment.id));
     let first = chunk_key(segment.id, 0);
@@ -63,22 +65,23 @@ fn load_segment(db: &DB, segment: &Segment, state: &mut State) -> Result<(), Ind
         let section = *section.ok_or_else(|| damaged(chunk, "out of order"))?;
         last_section = section as u8;
         while !reader.is_empty() {
-            load_record(section, &mut reader, state)?.ok_or_else(|| damaged(chunk, "a record cannot be read"))?;
+            load_record(section, &mut reader, writer)?.ok_or_else(|| damaged(chunk, "a record cannot be read"))?;
         }
     }
     Ok(())
 }
 
 /// Takes one record in; `Ok(None)` when it is none, or refers to what is not there.
-fn load_record(section: Section, reader: &mut Reader<'_>, state: &mut State) -> Result<Option<()>, IndexError> {
+fn load_record(section: Section, reader: &mut Reader<'_>, writer: &mut Writer) -> Result<Option<()>, IndexError> {
+    let state = &writer.state;
     let marks = state.marks();
     let record = match section {
-        Section::Rows => return load_row(reader, state),
+        Section::Rows => return load_row(reader, writer),
         Section::Retired => {
             let ordinal = reader.number32().filter(|&ordinal| ordinal < marks.rows);
-            return Ok(ordinal.map(|ordinal| state.images.retire(ordinal)));
+            return ordinal.map(|ordinal| state.images.retire(ordinal)).transpose();
         }
-        Section::Postings => return load_postings(reader, state),
+        Section::Postings => return load_postings(reader, writer),
         Section::Tenants | Section::Names | Section::Terms | Section::Components | Section::Facets => reader.bytes(),
     };
     let Some(record) = record else { return Ok(None) };
@@ -93,7 +96,7 @@ fn load_record(section: Section, reader: &mut Reader<'_>, state: &mut State) -> 
         }
         Section::Components => match decode_component(record) {
             Some((own, source)) if own < marks.terms && source.is_none_or(|source| source < marks.terms) => {
-                state.postings.push_set();
+                state.postings.push_set()?;
                 (marks.components, state.dictionary.intern_terms(own, source)?)
             }
             _ => return Ok(None),
@@ -107,16 +110,17 @@ fn is_tenant(record: &[u8]) -> bool {
     std::str::from_utf8(record).is_ok_and(|text| TenantId::try_from(text.to_owned()).is_ok())
 }
 
-fn load_row(reader: &mut Reader<'_>, state: &mut State) -> Result<Option<()>, IndexError> {
+fn load_row(reader: &mut Reader<'_>, writer: &mut Writer) -> Result<Option<()>, IndexError> {
+    let images = &writer.state.images;
     let Some((tenant, digest, components, facets)) = read_row(reader) else { return Ok(None) };
-    let of_tenant = |&facet: &u32| {
-        let stored = state.images.facets.get(facet);
-        decode_facet(stored).is_some_and(|(owner, ..)| owner == tenant)
-    };
-    if tenant >= state.marks().tenants || !facets.iter().all(of_tenant) {
+    let of_tenant =
+        |&facet: &u32| decode_facet(&images.facets.get(facet).to_vec()).is_some_and(|(owner, ..)| owner == tenant);
+    if tenant >= images.tenants.len() || !facets.iter().all(of_tenant) {
         return Ok(None);
     }
-    state.images.push(tenant, digest, &facets, components).map(|_| Some(()))
+    images.push(&mut writer.blocks.facets, tenant, &digest, &facets, components)?;
+    writer.blocks.reuse_at_once();
+    Ok(Some(()))
 }
 
 fn read_row(reader: &mut Reader<'_>) -> Option<(u32, Digest, u32, Vec<u32>)> {
@@ -130,23 +134,24 @@ fn read_row(reader: &mut Reader<'_>) -> Option<(u32, Digest, u32, Vec<u32>)> {
     Some((tenant, digest, components, facets))
 }
 
-fn load_postings(reader: &mut Reader<'_>, state: &mut State) -> Result<Option<()>, IndexError> {
-    let marks = state.marks();
+fn load_postings(reader: &mut Reader<'_>, writer: &mut Writer) -> Result<Option<()>, IndexError> {
+    let (postings, rows) = (&writer.state.postings, writer.state.images.len());
     let (Some(component), Some(len)) = (reader.number32(), reader.number32()) else { return Ok(None) };
-    if component >= marks.components {
+    if component >= postings.sets() {
         return Ok(None);
     }
-    let mut last = state.postings.view(component).last();
+    let mut last = postings.view(component).last();
     let mut base = 0;
     for _ in 0..len {
         let Some(number) = reader.number() else { return Ok(None) };
         let ordinal = u32::try_from(number >> 1).ok().and_then(|gap| gap.checked_add(base));
-        let Some(ordinal) = ordinal.filter(|&ordinal| ordinal < marks.rows && last.is_none_or(|last| last < ordinal))
-        else {
+        let Some(ordinal) = ordinal.filter(|&ordinal| ordinal < rows && last.is_none_or(|last| last < ordinal)) else {
             return Ok(None);
         };
-        state.postings.append(component, ordinal, number & 1 == 1)?;
+        postings.append(&mut writer.blocks.postings, component, ordinal, number & 1 == 1)?;
         (base, last) = (ordinal, Some(ordinal));
     }
+    // No reader has seen any of it.
+    writer.blocks.reuse_at_once();
     Ok(Some(()))
 }

@@ -42,15 +42,6 @@ pub(crate) fn decode_name(key: &[u8]) -> Option<MatchName<'_>> {
     Some(MatchName { ty, namespace, name: std::str::from_utf8(name).ok()? })
 }
 
-/// Appends a term in its stored form.
-pub(crate) fn encode_term(key: &mut Vec<u8>, name: u32, version: Option<&str>) {
-    key.extend_from_slice(&name.to_le_bytes());
-    if let Some(version) = version {
-        key.push(1);
-        key.extend_from_slice(version.as_bytes());
-    }
-}
-
 /// The name and the version of a term in its stored form; `None` when it is none.
 pub(crate) fn decode_term(key: &[u8]) -> Option<(u32, Option<&str>)> {
     let (name, rest) = key.split_first_chunk()?;

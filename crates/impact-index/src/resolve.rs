@@ -1,14 +1,14 @@
+use crate::edition::{Edition, State};
 use crate::hits::{Hits, KeyHits};
 use crate::images::digest_text;
-use crate::postings::{bit, bits_of};
-use crate::state::State;
+use crate::view::{bit, bits_of};
 use crate::{Query, QueryKey, Resolution, SelectedImage, Want};
 use roaring::RoaringBitmap;
 use std::cmp::Reverse;
 
 /// The union of a query on its own, with everything looked up: for measuring it beside that of others.
 pub struct UnionProbe<'a> {
-    state: &'a State,
+    edition: &'a Edition,
     hits: Hits,
     selected: Vec<u64>,
     usage_only: bool,
@@ -17,14 +17,14 @@ pub struct UnionProbe<'a> {
 impl UnionProbe<'_> {
     /// How many images the union has under the selection.
     pub fn union_len(&self) -> u64 {
-        count(&self.state.union(&self.hits, &self.selected, self.usage_only))
+        count(&self.edition.union(&self.hits, &self.selected, self.usage_only))
     }
 
     /// The ordinals of each set that is united, as the query counts use.
     pub fn sets(&self) -> impl Iterator<Item = Vec<u32>> {
         self.hits.plain_components().into_iter().map(|set| {
             let mut ordinals = Vec::new();
-            self.state.postings.view(set).each(0, u32::MAX, |ordinal, used| {
+            self.edition.state.postings.view(set).each(0, u32::MAX, |ordinal, used| {
                 ordinals.extend(Some(ordinal).filter(|_| used || !self.usage_only));
             });
             ordinals
@@ -32,14 +32,14 @@ impl UnionProbe<'_> {
     }
 }
 
-impl State {
+impl Edition {
     pub(crate) fn probe_union(&self, query: &Query<'_>) -> Option<UnionProbe<'_>> {
-        let tenant = self.images.tenant(query.tenant)?;
+        let tenant = self.state.images.tenant(query.tenant)?;
         Some(UnionProbe {
             hits: Hits::find(self, tenant, query.keys?),
-            selected: self.images.select(tenant, query.selection, &self.images.live_bits(tenant)),
+            selected: self.select(tenant, query.selection, &self.live_bits(tenant)),
             usage_only: query.usage_only,
-            state: self,
+            edition: self,
         })
     }
 
@@ -51,9 +51,9 @@ impl State {
             generation: self.generation,
             ..Resolution::default()
         };
-        let Some(tenant) = self.images.tenant(query.tenant) else { return nothing };
-        let live = self.images.live_bits(tenant);
-        let selected = self.images.select(tenant, query.selection, &live);
+        let Some(tenant) = self.state.images.tenant(query.tenant) else { return nothing };
+        let live = self.live_bits(tenant);
+        let selected = self.select(tenant, query.selection, &live);
         let hits = query.keys.map(|keys| Hits::find(self, tenant, keys));
         let chosen = match &hits {
             None => selected.clone(),
@@ -90,20 +90,21 @@ impl State {
         for &ordinal in hits.named_once(plain) {
             clear_bit(&mut left, ordinal);
         }
-        self.postings.clear_all_from(&hits.plain_components(), &mut left, usage_only);
+        self.state.postings.clear_all_from(&hits.plain_components(), &mut left, usage_only);
         selected.iter().zip(&left).map(|(selected, left)| selected & !left).collect()
     }
 
     /// The images that a key with a subcomponent touches: those that have both.
     fn narrowed(&self, hits: &Hits, key: &KeyHits, usage_only: bool) -> Vec<u32> {
+        let state = &self.state;
         let of_key = Side { components: hits.components(key), named: hits.named(key) };
         let of_part = Side { components: hits.narrowed_to(key), named: &[] };
-        let (small, large) = if of_key.len(self) < of_part.len(self) { (of_key, of_part) } else { (of_part, of_key) };
-        let mut both = small.ordinals(self, usage_only);
-        if both.len() * large.components.len() < large.len(self) {
-            both.retain(|&ordinal| large.has(self, ordinal, usage_only));
+        let (small, large) = if of_key.len(state) < of_part.len(state) { (of_key, of_part) } else { (of_part, of_key) };
+        let mut both = small.ordinals(state, usage_only);
+        if both.len() * large.components.len() < large.len(state) {
+            both.retain(|&ordinal| large.has(state, ordinal, usage_only));
         } else {
-            let mut other = large.ordinals(self, usage_only);
+            let mut other = large.ordinals(state, usage_only);
             other.sort_unstable();
             both.retain(|ordinal| other.binary_search(ordinal).is_ok());
         }
@@ -117,28 +118,33 @@ impl State {
         }
         let mut left: Vec<u64> = selected.iter().zip(chosen).map(|(selected, chosen)| selected & !chosen).collect();
         let before = count(&left);
-        self.postings.clear_all_from(hits.all_left_out(), &mut left, usage_only);
+        self.state.postings.clear_all_from(hits.all_left_out(), &mut left, usage_only);
         before - count(&left)
     }
 
     fn count_matched(&self, live: &[u64], hits: &Hits) -> u64 {
-        let has = |&set: &u32| self.postings.view(set).any(0, u32::MAX, |ordinal, _| bit(live, ordinal));
+        let firsts = self.state.postings.firsts(hits.all_components());
+        let has = |&set: &u32| self.state.postings.view(set).any(0, u32::MAX, |ordinal, _| bit(live, ordinal));
         let matched = |key: &&KeyHits| {
-            !hits.named(key).is_empty() || hits.components(key).iter().chain(hits.left_out(key)).any(has)
+            // Most sets begin with a live image.
+            let firsts = firsts.get(key.components.clone()).unwrap_or_default();
+            !hits.named(key).is_empty()
+                || firsts.iter().any(|&ordinal| bit(live, ordinal))
+                || hits.components(key).iter().chain(hits.left_out(key)).any(has)
         };
         hits.keys.iter().filter(matched).count() as u64
     }
 
     pub(crate) fn digests(&self, images: &RoaringBitmap) -> Vec<SelectedImage> {
         let mut rows: Vec<_> =
-            images.iter().filter_map(|ordinal| Some((&self.images.row(ordinal)?.digest, ordinal))).collect();
+            images.iter().filter_map(|ordinal| Some((self.state.images.row(ordinal)?.digest, ordinal))).collect();
         rows.sort_unstable();
         let repository = |ordinal| {
-            let facet = self.images.repository_facet(ordinal);
-            facet.map(|facet| self.images.repository_name(facet).to_owned()).unwrap_or_default()
+            let facet = self.state.images.repository_facet(ordinal);
+            facet.map(|facet| self.state.images.facet_text(facet)).unwrap_or_default()
         };
         rows.into_iter()
-            .map(|(digest, ordinal)| SelectedImage { digest: digest_text(digest), repository: repository(ordinal) })
+            .map(|(digest, ordinal)| SelectedImage { digest: digest_text(&digest), repository: repository(ordinal) })
             .collect()
     }
 
@@ -146,18 +152,18 @@ impl State {
         if top == 0 {
             return Vec::new();
         }
-        let mut counts = vec![0_u64; self.images.facets.len() as usize];
-        for facet in images.iter().filter_map(|ordinal| self.images.repository_facet(ordinal)) {
+        let mut counts = vec![0_u64; self.state.images.facets.len() as usize];
+        for facet in images.iter().filter_map(|ordinal| self.state.images.repository_facet(ordinal)) {
             if let Some(count) = counts.get_mut(facet as usize) {
                 *count += 1;
             }
         }
         let counted = (0_u32..).zip(counts).filter(|&(_, count)| count > 0);
         let mut largest: Vec<_> =
-            counted.map(|(facet, count)| (Reverse(count), self.images.repository_name(facet))).collect();
+            counted.map(|(facet, count)| (Reverse(count), self.state.images.facet_text(facet))).collect();
         largest.sort_unstable();
         largest.truncate(top);
-        largest.into_iter().map(|(Reverse(count), name)| (name.to_owned(), count)).collect()
+        largest.into_iter().map(|(Reverse(count), name)| (name, count)).collect()
     }
 }
 

@@ -1,9 +1,9 @@
 use crate::Sample;
+use crate::edition::Edition;
 use crate::hits::{Hits, KeyHits};
-use crate::state::State;
 use roaring::RoaringBitmap;
 
-impl State {
+impl Edition {
     /// The first images of a result with the keys that touch each. The first, because then only the beginning of each
     /// set is looked at.
     pub(crate) fn sample(
@@ -23,7 +23,8 @@ impl State {
                 matched.push(at);
             }
         }
-        let with_info = |(&ordinal, matched_keys)| Some(Sample { image: self.images.info(ordinal)?, matched_keys });
+        let with_info =
+            |(&ordinal, matched_keys)| Some(Sample { image: self.state.images.info(ordinal)?, matched_keys });
         ordinals.iter().zip(matched).filter_map(with_info).collect()
     }
 
@@ -36,7 +37,7 @@ impl State {
             }
         };
         for &component in hits.components(key) {
-            self.postings.view(component).each(first, last, |ordinal, used| {
+            self.state.postings.view(component).each(first, last, |ordinal, used| {
                 if used || !usage_only {
                     touch(ordinal);
                 }
@@ -46,7 +47,8 @@ impl State {
         if key.is_narrowed() {
             let narrowed_to = hits.narrowed_to(key);
             for (touched, &ordinal) in touched.iter_mut().zip(ordinals) {
-                *touched &= narrowed_to.iter().any(|&component| self.postings.view(component).has(ordinal, usage_only));
+                *touched &=
+                    narrowed_to.iter().any(|&component| self.state.postings.view(component).has(ordinal, usage_only));
             }
         }
     }

@@ -1,7 +1,7 @@
 use crate::codec::{Reader, put_bytes, put_number, seal, unseal};
+use crate::edition::{Edition, Marks, State};
 use crate::interner::Interner;
 use crate::naming::encode_component;
-use crate::state::{Marks, State};
 use crate::{IndexError, Thresholds};
 use rocksdb::{DB, WriteBatch, WriteOptions};
 
@@ -120,30 +120,31 @@ impl Meta {
     }
 }
 
-/// Writes what is new in `state` since `saved`, and returns what is stored then.
+/// Writes what is new in the edition since `saved`, and returns what is stored then. No writer may be at work: the tables hold
+/// what the edition says and nothing more.
 ///
 /// The chunks go out first, under a segment number that nothing refers to yet; then one synchronous write makes them
 /// valid together with the sequence, and removes what they replace (IDX-6). A crash before it leaves the last
 /// checkpoint as it was.
-pub(crate) fn save(db: &DB, state: &State, saved: &Meta, thresholds: &Thresholds) -> Result<Meta, IndexError> {
+pub(crate) fn save(db: &DB, edition: &Edition, saved: &Meta, thresholds: &Thresholds) -> Result<Meta, IndexError> {
     let total: u64 = saved.segments.iter().map(|segment| segment.postings).sum();
-    let same_generation = saved.generation == state.generation;
-    let new_postings = state.postings.total().saturating_sub(total);
+    let same_generation = saved.generation == edition.generation;
+    let new_postings = edition.postings.saturating_sub(total);
     // Few segments load fast; to write everything again is paid for by as much that was written since.
     let largest = saved.segments.first().map_or(0, |segment| segment.postings);
     let merges = saved.segments.len() >= thresholds.segments_max
         || saved.segments.len() > 1 && total + new_postings > largest.saturating_mul(2);
     let base = if same_generation && !merges { saved.marks } else { Marks::default() };
     let mut meta = Meta {
-        generation: state.generation,
-        sequence: state.sequence,
-        marks: state.marks(),
+        generation: edition.generation,
+        sequence: edition.sequence,
+        marks: edition.marks,
         next_segment: saved.next_segment + 1,
         segments: if base == Marks::default() { Vec::new() } else { saved.segments.clone() },
     };
     if base != meta.marks {
         let mut writer = SegmentWriter::begin(db, saved.next_segment, thresholds.chunk_bytes)?;
-        writer.write(state, base)?;
+        writer.write(&edition.state, base)?;
         meta.segments.push(writer.segment);
     }
     let mut batch = WriteBatch::default();
@@ -211,11 +212,10 @@ impl<'a> SegmentWriter<'a> {
             put_number(chunk, row.tenant.into());
             chunk.extend_from_slice(&row.digest);
             put_number(chunk, row.components.into());
-            let facets = images.facets_of(ordinal);
-            put_number(chunk, facets.len() as u64);
-            facets.iter().for_each(|&facet| put_number(chunk, facet.into()));
+            put_number(chunk, images.facets_of(ordinal).count() as u64);
+            images.facets_of(ordinal).for_each(|facet| put_number(chunk, facet.into()));
         }
-        for &ordinal in images.retired().get(base.retired as usize..).unwrap_or_default() {
+        for ordinal in images.retired(base.retired) {
             put_number(self.record(Section::Retired)?, ordinal.into());
         }
         let mut new = Vec::new();
@@ -231,8 +231,11 @@ impl<'a> SegmentWriter<'a> {
     }
 
     fn strings(&mut self, section: Section, strings: &Interner, from: u32) -> Result<(), IndexError> {
+        let mut bytes = Vec::new();
         for id in from..strings.len() {
-            put_bytes(self.record(section)?, strings.get(id));
+            bytes.clear();
+            strings.get(id).append_to(&mut bytes);
+            put_bytes(self.record(section)?, &bytes);
         }
         Ok(())
     }

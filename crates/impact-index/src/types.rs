@@ -10,10 +10,12 @@ use std::sync::Arc;
 pub struct Thresholds {
     /// Whether a set of one posting is kept in place.
     pub one_in_place: bool,
-    /// A set of fewer postings is never a bit set.
+    /// A set of fewer postings is never kept as bits.
     pub dense_len_min: u32,
-    /// A set that has one in so many of the ordinals becomes a bit set; at half of that it goes back.
+    /// A set that has one in so many of the ordinals is kept as bits; at half of that it goes back.
     pub dense_one_in: u32,
+    /// Longer lists, and bits, come in pages of so many words; a power of two.
+    pub page_words: u32,
     /// Fewer retired ordinals than this start no compaction.
     pub compact_retired_min: u32,
     /// A compaction starts when more than so many percent of the ordinals are retired.
@@ -22,6 +24,10 @@ pub struct Thresholds {
     pub segments_max: usize,
     /// A stored value is ended at this length.
     pub chunk_bytes: usize,
+    /// How many elements the first piece of each table has; further ones double.
+    pub piece_len: u32,
+    /// So many changes are applied before readers see them.
+    pub changes_per_edition: usize,
 }
 
 impl Default for Thresholds {
@@ -30,10 +36,13 @@ impl Default for Thresholds {
             one_in_place: true,
             dense_len_min: 64,
             dense_one_in: 20,
+            page_words: 256,
             compact_retired_min: 4096,
             compact_percent: 25,
             segments_max: 128,
             chunk_bytes: 256 * 1024,
+            piece_len: 256,
+            changes_per_edition: 64,
         }
     }
 }

@@ -1,45 +1,55 @@
+use crate::edition::Edition;
 use crate::images::{Digest, decode_facet, digest_text};
-use crate::state::State;
 use crate::{Difference, DifferenceKind};
 use scheduler_model::TenantId;
 
+/// The tenant and the digest.
+type Name = (Vec<u8>, Digest);
+
 /// The live images by tenant and digest, with their components.
 struct Forward<'a> {
-    state: &'a State,
-    images: Vec<((&'a [u8], &'a Digest), u32)>,
+    edition: &'a Edition,
+    images: Vec<(Name, u32)>,
     /// By ordinal; ascending by component.
     components: Vec<Vec<(u32, bool)>>,
 }
 
 impl<'a> Forward<'a> {
-    fn of(state: &'a State) -> Self {
-        let mut images: Vec<_> = (0..state.images.len())
-            .filter(|&ordinal| state.images.is_live(ordinal))
-            .filter_map(|ordinal| {
+    fn of(edition: &'a Edition) -> Self {
+        let (state, rows) = (&edition.state, edition.marks.rows);
+        let is_live: Vec<bool> = (0..rows).map(|ordinal| edition.is_live(ordinal)).collect();
+        let mut images: Vec<_> = (0..rows)
+            .zip(&is_live)
+            .filter(|(_, live)| **live)
+            .filter_map(|(ordinal, _)| {
                 let row = state.images.row(ordinal)?;
-                Some(((state.images.tenants.get(row.tenant), &row.digest), ordinal))
+                Some(((state.images.tenants.get(row.tenant).to_vec(), row.digest), ordinal))
             })
             .collect();
         images.sort_unstable();
-        let mut components = vec![Vec::new(); state.images.len() as usize];
-        for component in 0..state.postings.sets() {
+        let mut components = vec![Vec::new(); rows as usize];
+        for component in 0..edition.marks.components {
             state.postings.view(component).each(0, u32::MAX, |ordinal, used| {
-                if let Some(of_image) = components.get_mut(ordinal as usize).filter(|_| state.images.is_live(ordinal)) {
+                let live = is_live.get(ordinal as usize).copied().unwrap_or_default();
+                if let Some(of_image) = components.get_mut(ordinal as usize).filter(|_| live) {
                     of_image.push((component, used));
                 }
             });
         }
-        Self { state, images, components }
+        Self { edition, images, components }
     }
 
     fn components_of(&self, ordinal: u32) -> &[(u32, bool)] {
         self.components.get(ordinal as usize).map_or(&[], Vec::as_slice)
     }
 
-    fn place(&self, ordinal: u32) -> Vec<(u8, &[u8])> {
-        let images = &self.state.images;
-        let parts = images.facets_of(ordinal).iter().filter_map(|&facet| decode_facet(images.facets.get(facet)));
-        let mut place: Vec<_> = parts.map(|(_, kind, text)| (kind as u8, text)).collect();
+    fn place(&self, ordinal: u32) -> Vec<(u8, Vec<u8>)> {
+        let images = &self.edition.state.images;
+        let part = |facet| {
+            let stored = images.facets.get(facet).to_vec();
+            decode_facet(&stored).map(|(_, kind, text)| (kind as u8, text.to_vec()))
+        };
+        let mut place: Vec<_> = images.facets_of(ordinal).filter_map(part).collect();
         place.sort_unstable();
         place
     }
@@ -47,15 +57,15 @@ impl<'a> Forward<'a> {
     /// A component of an image here that the other lacks there, or has as unused where it is used here.
     fn component_beyond(&self, ordinal: u32, other: &Self, other_ordinal: u32) -> Option<u32> {
         let there = |component: u32| {
-            let id = self.state.dictionary.counterpart(component, &other.state.dictionary)?;
-            other.state.postings.view(id).get(other_ordinal)
+            let id = self.edition.state.dictionary.counterpart(component, &other.edition.state.dictionary)?;
+            other.edition.state.postings.view(id).get(other_ordinal)
         };
         let beyond = |&(component, used): &(u32, bool)| there(component).is_none_or(|there| used && !there);
         self.components_of(ordinal).iter().find(|pair| beyond(pair)).map(|&(component, _)| component)
     }
 }
 
-impl State {
+impl Edition {
     /// Compares the answers of this index, image by image, with those of one that was rebuilt from the catalog.
     pub(crate) fn verify_against(&self, rebuilt: &Self) -> Result<(), Difference> {
         let (here, there) = (Forward::of(self), Forward::of(rebuilt));
@@ -83,19 +93,20 @@ impl State {
             return Err(DifferenceKind::Place);
         }
         if let Some(component) = there.component_beyond(ordinal_there, here, ordinal) {
-            return Err(DifferenceKind::ComponentMissing(there.state.dictionary.describe(component)));
+            return Err(DifferenceKind::ComponentMissing(there.edition.state.dictionary.describe(component)));
         }
         if let Some(component) = here.component_beyond(ordinal, there, ordinal_there) {
-            return Err(DifferenceKind::ComponentExtra(self.dictionary.describe(component)));
+            return Err(DifferenceKind::ComponentExtra(self.state.dictionary.describe(component)));
         }
-        let unnamed = here.components_of(ordinal).iter().find(|(component, _)| !self.dictionary.is_named(*component));
+        let unnamed =
+            here.components_of(ordinal).iter().find(|(component, _)| !self.state.dictionary.is_named(*component));
         unnamed.map_or(Ok(()), |&(component, _)| {
-            Err(DifferenceKind::ComponentUnnamed(self.dictionary.describe(component)))
+            Err(DifferenceKind::ComponentUnnamed(self.state.dictionary.describe(component)))
         })
     }
 }
 
-fn difference((tenant, digest): &(&[u8], &Digest), kind: DifferenceKind) -> Difference {
+fn difference((tenant, digest): &Name, kind: DifferenceKind) -> Difference {
     let tenant = String::from_utf8_lossy(tenant).into_owned();
     #[expect(
         clippy::expect_used,

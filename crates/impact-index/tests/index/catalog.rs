@@ -194,16 +194,36 @@ pub fn thresholds() -> impl Strategy<Value = Thresholds> {
         select(&[0_u32, 25, 60][..]),
         1_usize..5,
         1_usize..80,
+        // From 4 bytes on; an arena of 64 bytes is among them.
+        select(&[1_u32, 16, 100][..]),
+        select(&[2_u32, 64][..]),
+        select(&[1_usize, 3, 64][..]),
     )
-        .prop_map(|(one_in_place, dense_min, one_in, compact_min, percent, segments_max, chunk_bytes)| {
-            Thresholds {
+        .prop_map(
+            |(
                 one_in_place,
-                dense_len_min: dense_min,
-                dense_one_in: one_in,
-                compact_retired_min: compact_min,
-                compact_percent: percent,
+                dense_min,
+                one_in,
+                compact_min,
+                percent,
                 segments_max,
                 chunk_bytes,
-            }
-        })
+                piece_len,
+                page_words,
+                changes,
+            )| {
+                Thresholds {
+                    one_in_place,
+                    dense_len_min: dense_min,
+                    dense_one_in: one_in,
+                    compact_retired_min: compact_min,
+                    compact_percent: percent,
+                    segments_max,
+                    chunk_bytes,
+                    piece_len,
+                    page_words,
+                    changes_per_edition: changes,
+                }
+            },
+        )
 }

@@ -10,6 +10,7 @@ mod catalog;
 mod damage;
 mod model;
 mod naming;
+mod readers;
 mod real_data;
 mod resolving;
 mod storing;

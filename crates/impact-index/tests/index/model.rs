@@ -41,6 +41,17 @@ impl Model {
         self.0.iter().filter(move |((owner, _), _)| owner == tenant).map(|((_, digest), image)| (digest, image))
     }
 
+    /// How many images a query selects, and which of them it touches.
+    pub fn answer(&self, query: &Query<'_>) -> (u64, Vec<ImageDigest>) {
+        let selected: Vec<_> =
+            self.of_tenant(query.tenant).filter(|(digest, image)| selects(query.selection, digest, image)).collect();
+        let is_touched = |digest: &ImageDigest, image: &ModelImage| {
+            query.keys.is_none_or(|keys| keys.iter().any(|key| touches(key, digest, image, query.usage_only)))
+        };
+        let touched = selected.iter().filter(|(digest, image)| is_touched(digest, image));
+        (selected.len() as u64, touched.map(|(digest, _)| (*digest).clone()).collect())
+    }
+
     /// What the index has to answer.
     pub fn check(&self, index: &ImpactIndex, query: &Query<'_>) {
         let selected: Vec<_> =
