@@ -6,8 +6,8 @@
 //! - `disk`: a full disk, and the sync before the answer.
 //! - `documents`: real SBOMs of every kind.
 //! - `golden`: a data folder of an earlier version opens.
+//! - `narrowing`: ranges of affected versions, from webhook to run and preview.
 //! - `openapi`: the OpenAPI document has every operation and every status that a test meets.
-//! - `traces`: one trace from webhook to verdict.
 //! - `large`: a document of 300 MB.
 //! - `refresh`: kills while tags are followed.
 //! - `secrets`: nothing secret leaves.
@@ -23,6 +23,7 @@ mod golden;
 mod kills;
 mod large;
 mod limits;
+mod narrowing;
 mod openapi;
 mod refresh;
 mod scanner;
@@ -30,4 +31,3 @@ mod secrets;
 mod service;
 mod sse;
 mod stream;
-mod traces;

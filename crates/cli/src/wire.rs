@@ -89,6 +89,7 @@ pub async fn wire(
         verifier: config.verifier,
         webhooks: webhooks.into_iter().filter(|(_, there)| *there).map(|(source, _)| source).collect(),
         run_defaults: config.run_defaults,
+        narrow_by_range: config.narrow_by_range,
         limits: WebLimits {
             body_bytes: config.limits.max_body_bytes,
             keys_per_event: usize::try_from(config.limits.max_keys_per_event)?,
@@ -118,6 +119,7 @@ fn settings(config: &Config) -> Settings {
         lease: config.lease,
         slots: PROCESS_SLOTS,
         emit: config.emit,
+        narrow_by_range: config.narrow_by_range,
         outbound_events: config.outbound_events,
         active_runs_per_tenant: config.limits.max_active_runs_per_tenant.into(),
         backlog_per_tenant: config.limits.max_backlog_per_tenant,

@@ -23,6 +23,8 @@ pub struct Candidates {
     pub all: Vec<SegmentImage>,
     /// How many images the index gave that are not in `all`, since `onlyIf` holds them back.
     pub held_back: u64,
+    /// How many more it would have given without the ranges of affected versions.
+    pub narrowed_away: u64,
 }
 
 /// How a run is cut.
@@ -62,6 +64,7 @@ pub fn plan(mut run: Run, candidates: &Candidates, shape: &Shape, now: Timestamp
     run.stats = RunStats {
         candidates: (candidates.all.len() + candidates.left_over.len()) as u64 + candidates.held_back,
         deduped,
+        narrowed_away: candidates.narrowed_away,
         queued: ordered.len() as u64,
         spilled: over.len() as u64,
         ..RunStats::default()
@@ -167,6 +170,7 @@ pub(crate) mod tests {
             left_over: images(&[9]),
             all: images(&[1, 2, 3, 4, 5]),
             held_back: 3,
+            ..Candidates::default()
         };
         let plan = plan(some_run(), &candidates, &shape(4), Timestamp::from_millis(7));
         let taken: Vec<_> =
@@ -209,6 +213,7 @@ pub(crate) mod tests {
                 left_over: images(&[500, 501]),
                 all: images(&all),
                 held_back,
+                ..Candidates::default()
             };
             let given: HashSet<ImageDigest> = all.iter().chain(&[500, 501]).map(|&n| image(n).digest).collect();
             let once = plan(some_run(), &candidates, &shape(max_jobs), Timestamp::from_millis(7));

@@ -37,6 +37,7 @@ pub(crate) struct Images {
     pub(crate) facets: Interner,
     facet_images: Postings,
     tags_of_tenant: Chains,
+    repositories_of_tenant: Chains,
     rows: Column<StoredRow>,
     /// The facets of all rows, one row after the other; of each first registry, repository and its name.
     row_facets: Column<AtomicU32>,
@@ -65,6 +66,7 @@ impl Images {
             facets: Interner::new("tags, labels and repositories", len),
             facet_images: Postings::new(thresholds),
             tags_of_tenant: Chains::new("tags", len),
+            repositories_of_tenant: Chains::new("repositories", len),
             rows: Column::new("images", len),
             row_facets: Column::new("images", len),
             by_digest: Table::new(),
@@ -82,6 +84,7 @@ impl Images {
         let (id, fresh) = self.tenants.intern(tenant)?;
         if fresh {
             self.tags_of_tenant.push_list()?;
+            self.repositories_of_tenant.push_list()?;
         }
         Ok(id)
     }
@@ -92,8 +95,10 @@ impl Images {
         if fresh {
             self.facet_images.push_set()?;
             let (tenant, kind, _) = decode_facet(key).ok_or_else(|| IndexError::damaged("a facet cannot be read"))?;
-            if kind == Kind::Tag {
-                self.tags_of_tenant.add(tenant, id)?;
+            match kind {
+                Kind::Tag => self.tags_of_tenant.add(tenant, id)?,
+                Kind::Repository => self.repositories_of_tenant.add(tenant, id)?,
+                Kind::Registry | Kind::RepositoryName | Kind::Namespace | Kind::Label => {}
             }
         }
         Ok(id)
@@ -244,6 +249,17 @@ impl Images {
         self.facets_of(ordinal).nth(1)
     }
 
+    /// The tenant's repositories with how many images each has, those that are not live included: size and facet.
+    pub(crate) fn repositories(&self, tenant: u32) -> Vec<(u32, u32)> {
+        let facets = self.repositories_of_tenant.iter(tenant);
+        facets.map(|facet| (self.facet_images.view(facet).len(), facet)).collect()
+    }
+
+    /// The images of a repository's facet, those that are not live included.
+    pub(crate) fn with_repository(&self, facet: u32) -> View<'_> {
+        self.facet_images.view(facet)
+    }
+
     /// The live images of the tenant that a key names itself, ascending (IDX-2).
     pub(crate) fn named_by(&self, live: &Live, tenant: u32, image: &ImageRef, found: &mut Vec<u32>) {
         let is_live = |ordinal: &u32| live.has(tenant, *ordinal);
@@ -299,6 +315,7 @@ impl Images {
             + self.facets.bytes_used()
             + self.facet_images.bytes_used()
             + self.tags_of_tenant.bytes_used()
+            + self.repositories_of_tenant.bytes_used()
             + self.rows.bytes_used()
             + self.row_facets.bytes_used()
             + self.retired.bytes_used()

@@ -21,6 +21,7 @@ mod compact;
 mod dictionary;
 mod edition;
 mod error;
+mod explain;
 mod hits;
 mod images;
 mod index;
@@ -32,6 +33,7 @@ mod oci;
 mod pieces;
 mod postings;
 mod reports;
+mod repositories;
 mod resolve;
 mod sample;
 mod save;
@@ -50,5 +52,6 @@ pub use oci::ImageRef;
 pub use reports::{ReportSets, Stale};
 pub use resolve::UnionProbe;
 pub use types::{
-    Change, ImageInfo, IndexStats, PutImage, Query, QueryKey, Resolution, Sample, SelectedImage, Thresholds, Want,
+    Change, Found, ImageInfo, IndexStats, KeyMatch, PackageCount, PutImage, Query, QueryKey, Resolution, Sample,
+    SampleMatch, SelectedImage, Thresholds, Want, Way,
 };

@@ -4,7 +4,6 @@ use crate::images::digest_text;
 use crate::view::{bit, bits_of};
 use crate::{Query, QueryKey, Resolution, SelectedImage, Want};
 use roaring::RoaringBitmap;
-use std::cmp::Reverse;
 
 /// The union of a query on its own, with everything looked up: for measuring it beside that of others.
 pub struct UnionProbe<'a> {
@@ -70,8 +69,9 @@ impl Edition {
             keys_matched: matched,
             keys_unknown: keys - matched,
             digests: if want.digests { self.digests(&images) } else { Vec::new() },
-            by_repository: self.by_repository(&images, want.by_repository),
-            sample: self.sample(&images, hits.as_ref(), query.usage_only, want.sample),
+            by_repository: self.by_repository(tenant, &chosen, images.len(), want.by_repository),
+            explain: hits.as_ref().map_or_else(Vec::new, |hits| self.explain(query, hits, &selected, want.explain)),
+            sample: self.sample(&images, query, hits.as_ref(), want.sample),
             images,
             ..nothing
         }
@@ -95,7 +95,7 @@ impl Edition {
     }
 
     /// The images that a key with a subcomponent touches: those that have both.
-    fn narrowed(&self, hits: &Hits, key: &KeyHits, usage_only: bool) -> Vec<u32> {
+    pub(crate) fn narrowed(&self, hits: &Hits, key: &KeyHits, usage_only: bool) -> Vec<u32> {
         let state = &self.state;
         let of_key = Side { components: hits.components(key), named: hits.named(key) };
         let of_part = Side { components: hits.narrowed_to(key), named: &[] };
@@ -147,24 +147,6 @@ impl Edition {
             .map(|(digest, ordinal)| SelectedImage { digest: digest_text(&digest), repository: repository(ordinal) })
             .collect()
     }
-
-    fn by_repository(&self, images: &RoaringBitmap, top: usize) -> Vec<(String, u64)> {
-        if top == 0 {
-            return Vec::new();
-        }
-        let mut counts = vec![0_u64; self.state.images.facets.len() as usize];
-        for facet in images.iter().filter_map(|ordinal| self.state.images.repository_facet(ordinal)) {
-            if let Some(count) = counts.get_mut(facet as usize) {
-                *count += 1;
-            }
-        }
-        let counted = (0_u32..).zip(counts).filter(|&(_, count)| count > 0);
-        let mut largest: Vec<_> =
-            counted.map(|(facet, count)| (Reverse(count), self.state.images.facet_text(facet))).collect();
-        largest.sort_unstable();
-        largest.truncate(top);
-        largest.into_iter().map(|(Reverse(count), name)| (name, count)).collect()
-    }
 }
 
 /// The images of one half of a key with a subcomponent.
@@ -197,13 +179,13 @@ impl Side<'_> {
     }
 }
 
-fn clear_bit(words: &mut [u64], at: u32) {
+pub(crate) fn clear_bit(words: &mut [u64], at: u32) {
     if let Some(word) = words.get_mut((at / 64) as usize) {
         *word &= !(1 << (at % 64));
     }
 }
 
-fn count(words: &[u64]) -> u64 {
+pub(crate) fn count(words: &[u64]) -> u64 {
     words.iter().map(|word| u64::from(word.count_ones())).sum()
 }
 

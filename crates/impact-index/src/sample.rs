@@ -1,7 +1,10 @@
-use crate::Sample;
 use crate::edition::Edition;
 use crate::hits::{Hits, KeyHits};
+use crate::{Query, QueryKey, Sample, SampleMatch};
 use roaring::RoaringBitmap;
+
+/// What a key found: the position of an image among the samples, and the component unless the key names the image.
+type Touch = (usize, Option<u32>);
 
 impl Edition {
     /// The first images of a result with the keys that touch each. The first, because then only the beginning of each
@@ -9,47 +12,61 @@ impl Edition {
     pub(crate) fn sample(
         &self,
         images: &RoaringBitmap,
+        query: &Query<'_>,
         hits: Option<&Hits>,
-        usage_only: bool,
         len: usize,
     ) -> Vec<Sample> {
         let ordinals: Vec<u32> = images.iter().take(len).collect();
-        let mut matched = vec![Vec::new(); ordinals.len()];
-        let keys = hits.into_iter().flat_map(|hits| hits.keys.iter().enumerate().map(move |(at, key)| (hits, at, key)));
-        for (hits, at, key) in keys {
-            let mut touched = vec![false; ordinals.len()];
-            self.touch(&ordinals, hits, key, usage_only, &mut touched);
-            for (matched, _) in matched.iter_mut().zip(touched).filter(|(_, touched)| *touched) {
-                matched.push(at);
+        let with_info = |&ordinal: &u32| {
+            Some(Sample { image: self.state.images.info(ordinal)?, matched_keys: Vec::new(), matches: Vec::new() })
+        };
+        let mut samples: Vec<Sample> = ordinals.iter().filter_map(with_info).collect();
+        let keys = query.keys.unwrap_or_default();
+        let found = hits.into_iter().flat_map(|hits| hits.keys.iter().map(move |found| (hits, found)));
+        for ((key, (hits, found)), at) in keys.iter().zip(found).zip(0..) {
+            let touched = self.touched(&ordinals, hits, found, query.usage_only);
+            for touched in touched.chunk_by(|(a, _), (b, _)| a == b) {
+                self.add_matches(&mut samples, key, at, touched);
             }
         }
-        let with_info =
-            |(&ordinal, matched_keys)| Some(Sample { image: self.state.images.info(ordinal)?, matched_keys });
-        ordinals.iter().zip(matched).filter_map(with_info).collect()
+        samples
     }
 
-    /// Marks the images that the key touches.
-    fn touch(&self, ordinals: &[u32], hits: &Hits, key: &KeyHits, usage_only: bool, touched: &mut [bool]) {
-        let (Some(&first), Some(&last)) = (ordinals.first(), ordinals.last()) else { return };
-        let mut touch = |ordinal: u32| {
-            if let Some(touched) = ordinals.binary_search(&ordinal).ok().and_then(|at| touched.get_mut(at)) {
-                *touched = true;
-            }
-        };
+    /// Adds what a key found in one image. Components come by their names, since their numbers tell of what others have.
+    fn add_matches(&self, samples: &mut [Sample], key: &QueryKey, at: usize, touched: &[Touch]) {
+        let Some(sample) = touched.first().and_then(|&(sample, _)| samples.get_mut(sample)) else { return };
+        sample.matched_keys.push(at);
+        let room = Sample::MATCHES_MAX.saturating_sub(sample.matches.len());
+        if room == 0 {
+            return;
+        }
+        let mut found: Vec<_> =
+            touched.iter().map(|(_, component)| component.map(|component| self.found(key, component))).collect();
+        found.sort_unstable();
+        sample.matches.extend(found.into_iter().take(room).map(|found| SampleMatch { key: at, found }));
+    }
+
+    /// What the key finds in the images; each component of an image once.
+    fn touched(&self, ordinals: &[u32], hits: &Hits, key: &KeyHits, usage_only: bool) -> Vec<Touch> {
+        let (Some(&first), Some(&last)) = (ordinals.first(), ordinals.last()) else { return Vec::new() };
+        let mut touched: Vec<Touch> = Vec::new();
+        let place = |ordinal: u32| ordinals.binary_search(&ordinal).ok();
+        touched.extend(hits.named(key).iter().filter_map(|&ordinal| Some((place(ordinal)?, None))));
         for &component in hits.components(key) {
             self.state.postings.view(component).each(first, last, |ordinal, used| {
                 if used || !usage_only {
-                    touch(ordinal);
+                    touched.extend(place(ordinal).map(|at| (at, Some(component))));
                 }
             });
         }
-        hits.named(key).iter().for_each(|&ordinal| touch(ordinal));
         if key.is_narrowed() {
-            let narrowed_to = hits.narrowed_to(key);
-            for (touched, &ordinal) in touched.iter_mut().zip(ordinals) {
-                *touched &=
-                    narrowed_to.iter().any(|&component| self.state.postings.view(component).has(ordinal, usage_only));
-            }
+            let part = hits.narrowed_to(key);
+            let has =
+                |ordinal| part.iter().any(|&component| self.state.postings.view(component).has(ordinal, usage_only));
+            touched.retain(|&(at, _)| ordinals.get(at).is_some_and(|&ordinal| has(ordinal)));
         }
+        touched.sort_unstable();
+        touched.dedup();
+        touched
     }
 }

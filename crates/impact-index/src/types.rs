@@ -117,6 +117,8 @@ impl QueryKey {
 pub struct Want {
     /// So many images with the keys that matched them.
     pub sample: usize,
+    /// So many of the keys that touch a selected image, with what they found.
+    pub explain: usize,
     /// So many of the repositories with the most candidates.
     pub by_repository: usize,
     /// The digests of all candidates.
@@ -146,6 +148,8 @@ pub struct Resolution {
     pub digests: Vec<SelectedImage>,
     /// The repositories with the most candidates, the largest first and by name among equals.
     pub by_repository: Vec<(String, u64)>,
+    /// The first keys that touch a selected image or, but for their ranges, would.
+    pub explain: Vec<KeyMatch>,
     /// The candidates that came first.
     pub sample: Vec<Sample>,
 }
@@ -179,6 +183,92 @@ pub struct Sample {
     pub image: ImageInfo,
     /// Positions in the query's keys, ascending.
     pub matched_keys: Vec<usize>,
+    /// What the keys found in it; the first [`Sample::MATCHES_MAX`].
+    pub matches: Vec<SampleMatch>,
+}
+
+impl Sample {
+    /// The most matches of one image.
+    pub const MATCHES_MAX: usize = 20;
+}
+
+/// What a key found in an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampleMatch {
+    /// The position in the query's keys.
+    pub key: usize,
+    /// The package; `None`: the key names the image itself.
+    pub found: Option<Found>,
+}
+
+/// A package that a key has found.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    /// The package in match form.
+    pub purl: String,
+    /// Its source package, when it was found as that.
+    pub source: Option<String>,
+    /// How.
+    pub how: Vec<Way>,
+}
+
+/// How a key finds something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// By the version that it names.
+    Exact,
+    /// In every version, or in every one that its ranges leave.
+    AllVersions,
+    /// In every namespace: it names none.
+    AnyNamespace,
+    /// As the source package of what was found.
+    SourcePackage,
+    /// As the image itself.
+    Image,
+}
+
+impl Way {
+    /// The word for it in answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::AllVersions => "all-versions",
+            Self::AnyNamespace => "any-namespace",
+            Self::SourcePackage => "source-package",
+            Self::Image => "image",
+        }
+    }
+}
+
+/// What a key found under a selection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyMatch {
+    /// The position in the query's keys.
+    pub key: usize,
+    /// In which ways, ascending.
+    pub how: Vec<Way>,
+    /// How many of the selected images.
+    pub images: u64,
+    /// How many more it would have found without its ranges.
+    pub narrowed_away: u64,
+    /// The packages with the most of these images, the largest first and by name among equals; the first [`KeyMatch::PACKAGES_MAX`].
+    pub packages: Vec<PackageCount>,
+    /// How many packages there are.
+    pub packages_total: u64,
+}
+
+impl KeyMatch {
+    /// The most packages of one key.
+    pub const PACKAGES_MAX: usize = 20;
+}
+
+/// A package with how many of the selected images have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageCount {
+    /// The package.
+    pub package: Found,
+    /// The images.
+    pub images: u64,
 }
 
 /// How large an index is and how far it is.

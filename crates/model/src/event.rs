@@ -64,6 +64,9 @@ pub struct ChangedKey {
     /// Of a claim: only images that contain this purl too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subcomponent: Option<String>,
+    /// The `vers` ranges of the versions that are affected, one or more for the changes of the key; empty: any version is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub affected: Vec<String>,
 }
 
 /// That a vulnerability concerns a product key: what makes vulnerability ids resolvable.

@@ -159,6 +159,9 @@ pub struct RunStats {
     pub candidates: u64,
     /// Of these, distinct digests.
     pub deduped: u64,
+    /// Images that are no candidates because every package of theirs that a key finds has a version outside of the affected
+    /// ranges; none unless `impactIndex.narrowByRange` is on.
+    pub narrowed_away: u64,
     /// After `onlyIf` and limits.
     pub queued: u64,
     /// With a verdict.

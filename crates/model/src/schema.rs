@@ -11,12 +11,7 @@ fn text() -> ObjectBuilder {
 }
 
 fn id(what: &str) -> Object {
-    text()
-        .description(Some(what))
-        .min_length(Some(1))
-        .max_length(Some(256))
-        .pattern(Some(r"^[^\x00-\x1f\x7f-\x9f]+$"))
-        .build()
+    text().description(Some(what)).min_length(Some(1)).max_length(Some(256)).build()
 }
 
 macro_rules! schemas {

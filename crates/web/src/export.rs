@@ -1,7 +1,7 @@
 //! What Feedser and Vexer send, read leniently: unknown members are ignored, keys that cannot be read are skipped and named.
 
 use crate::body::parse_foreign;
-use crate::code::Code;
+use crate::keys::count_within;
 use crate::openapi::params::texts::ProductKeyText;
 use crate::problem::{FieldError, Problem};
 use scheduler_model::purl::ProductKey;
@@ -16,6 +16,10 @@ const SKIPPED_NAMED_MAX: usize = 1000;
 
 const EXCERPT_LEN_MAX: usize = 256;
 const VULN_ID_LEN_MAX: usize = 128;
+
+/// A longer range of affected versions, or more of one key, do not narrow it.
+const AFFECTED_LEN_MAX: usize = 4096;
+const RANGES_PER_KEY_MAX: usize = 1000;
 
 /// A key or claim that was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -50,7 +54,7 @@ pub struct ReadExport {
 }))]
 pub struct FeedserBody {
     /// The sender's name of it; with the key and the content its identity for 30 days.
-    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
+    #[schema(min_length = 1, max_length = 256)]
     export_id: String,
     #[serde(default)]
     #[schema(value_type = Option<Vec<ProductKeyText>>)]
@@ -79,6 +83,11 @@ struct ChangeBody {
     /// `low`, `medium`, `high` or `critical`; another word counts as low.
     #[serde(default)]
     severity: Option<String>,
+    /// The affected versions as a `vers` range. With `impactIndex.narrowByRange`, images whose versions are surely outside are
+    /// not asked for; a range that is not understood narrows nothing.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, example = "vers:deb/<3.0.13-1~deb12u1")]
+    affected: Option<Value>,
 }
 
 /// VEX claims that have changed. Claims that cannot be read are skipped and named.
@@ -90,7 +99,7 @@ struct ChangeBody {
 }))]
 pub struct VexerBody {
     /// The sender's name of it; with the key and the content its identity for 30 days.
-    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
+    #[schema(min_length = 1, max_length = 256)]
     export_id: String,
     #[schema(value_type = Vec<ClaimBody>)]
     changed_claims: Vec<Value>,
@@ -125,10 +134,57 @@ pub fn read(source: Source, content: &[u8], keys_max: usize) -> Result<ReadExpor
     }
 }
 
-/// Gathers keys, each once with its highest urgency, and what is wrong with the others.
+/// What the mentions of a key say together.
+#[derive(Default)]
+struct Mentioned {
+    /// The highest urgency.
+    priority: Priority,
+    affected: Affected,
+}
+
+/// Which versions the mentions of a key are about.
+#[derive(Default)]
+enum Affected {
+    /// Nothing is said.
+    #[default]
+    Unsaid,
+    /// Those of the ranges.
+    Ranges(BTreeSet<String>),
+    /// Any: one change has no range that could narrow the key.
+    Any,
+}
+
+impl Affected {
+    /// A change of the key.
+    fn add(&mut self, range: Option<&Value>) {
+        let range = range.and_then(Value::as_str).filter(|text| (1..=AFFECTED_LEN_MAX).contains(&text.len()));
+        let Some(range) = range else {
+            *self = Self::Any;
+            return;
+        };
+        if matches!(self, Self::Unsaid) {
+            *self = Self::Ranges(BTreeSet::new());
+        }
+        if let Self::Ranges(ranges) = self {
+            ranges.insert(range.to_owned());
+            if ranges.len() > RANGES_PER_KEY_MAX {
+                *self = Self::Any;
+            }
+        }
+    }
+
+    fn ranges(self) -> Vec<String> {
+        match self {
+            Self::Ranges(ranges) => ranges.into_iter().collect(),
+            Self::Unsaid | Self::Any => Vec::new(),
+        }
+    }
+}
+
+/// Gathers keys, each once with what is said of it, and what is wrong with the others.
 #[derive(Default)]
 struct Gatherer {
-    keys: BTreeMap<(String, Option<String>), Priority>,
+    keys: BTreeMap<(String, Option<String>), Mentioned>,
     skipped: Vec<SkippedKey>,
     errors: Vec<FieldError>,
 }
@@ -157,9 +213,10 @@ impl Gatherer {
         }
     }
 
-    fn add(&mut self, key: String, subcomponent: Option<String>, priority: Priority) {
-        let urgency = self.keys.entry((key, subcomponent)).or_default();
-        *urgency = (*urgency).max(priority);
+    fn add(&mut self, key: String, subcomponent: Option<String>, priority: Priority) -> &mut Mentioned {
+        let mentioned = self.keys.entry((key, subcomponent)).or_default();
+        mentioned.priority = mentioned.priority.max(priority);
+        mentioned
     }
 
     fn finish(self, export_id: ExportId, links: Vec<VulnLink>, window: Option<Value>) -> Result<ReadExport, Problem> {
@@ -169,7 +226,12 @@ impl Gatherer {
         let keys = self
             .keys
             .into_iter()
-            .map(|((key, subcomponent), priority)| ChangedKey { key, priority, subcomponent })
+            .map(|((key, subcomponent), Mentioned { priority, affected })| ChangedKey {
+                key,
+                priority,
+                subcomponent,
+                affected: affected.ranges(),
+            })
             .collect();
         Ok(ReadExport { export_id, keys, links, window: window.as_ref().and_then(read_window), skipped: self.skipped })
     }
@@ -221,7 +283,7 @@ fn feedser(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
         if let Some(vuln_id) = change.vuln_id.filter(|id| (1..=VULN_ID_LEN_MAX).contains(&id.len())) {
             links.insert((vuln_id, key.clone(), severity));
         }
-        gathered.add(key, None, priority);
+        gathered.add(key, None, priority).affected.add(change.affected.as_ref());
     }
     let links = links.into_iter().map(|(vuln_id, key, severity)| VulnLink { vuln_id, key, severity }).collect();
     gathered.finish(export_id, links, body.window)
@@ -291,16 +353,6 @@ fn export_id(text: String) -> Result<ExportId, Problem> {
     ExportId::try_from(text).map_err(|e| Problem::bad_input("/exportId", e.to_string()))
 }
 
-fn count_within(member: &str, count: usize, keys_max: usize) -> Result<(), Problem> {
-    if count <= keys_max {
-        return Ok(());
-    }
-    Err(Problem::new(
-        Code::TooManyKeys,
-        format!("/{member} has {count} entries, over limits.maxKeysPerEvent ({keys_max})"),
-    ))
-}
-
 /// The window, as far as it can be read: it is for cursors, and no reason to refuse an export.
 fn read_window(value: &Value) -> Option<Window> {
     let time = |name: &str| value.get(name).and_then(Value::as_str).and_then(|text| Timestamp::parse(text).ok());
@@ -338,6 +390,37 @@ mod tests {
             [("pkg:npm/crit", Priority::Critical), ("pkg:npm/kev", Priority::Kev), ("pkg:npm/plain", Priority::Normal)]
         );
         assert_eq!(export.links.len(), 3);
+    }
+
+    #[test]
+    fn ranges_come_with_a_key_only_if_every_change_of_it_has_one() {
+        let of = |changes: Value| {
+            let export =
+                feedser_of(&json!({ "exportId": "e", "changedProductKeys": ["pkg:npm/a"], "changes": changes }));
+            let export = export.unwrap();
+            assert_eq!((export.keys.len(), export.keys[0].key.as_str()), (1, "pkg:npm/a"));
+            export.keys[0].affected.clone()
+        };
+        let change = |affected: Value| json!({ "productKey": "pkg:npm/a", "affected": affected });
+        let (one, other) = (json!("vers:npm/<1.0.0"), json!("vers:npm/<2.0.0"));
+        assert!(of(json!([])).is_empty(), "a changed key without a change");
+        assert_eq!(of(json!([change(one.clone()), change(other.clone()), change(one.clone())])), [one.clone(), other]);
+        for none in [Value::Null, json!(""), json!(7), json!([one]), json!("x".repeat(AFFECTED_LEN_MAX + 1))] {
+            assert!(of(json!([change(one.clone()), change(none.clone())])).is_empty(), "{none}");
+            assert!(of(json!([change(none.clone()), change(one.clone())])).is_empty(), "{none}");
+        }
+        let longest = json!("x".repeat(AFFECTED_LEN_MAX));
+        assert_eq!(of(json!([change(longest.clone())])), [longest]);
+    }
+
+    #[test]
+    fn a_key_has_at_most_a_thousand_ranges() {
+        let of = |count: usize| {
+            let change = |n| json!({ "productKey": "pkg:npm/a", "affected": format!("vers:npm/<{n}.0.0") });
+            let body = json!({ "exportId": "e", "changes": (0..count).map(change).collect::<Vec<_>>() });
+            read(Source::Feedser, body.to_string().as_bytes(), 2000).unwrap().keys[0].affected.len()
+        };
+        assert_eq!((of(RANGES_PER_KEY_MAX), of(RANGES_PER_KEY_MAX + 1)), (RANGES_PER_KEY_MAX, 0));
     }
 
     #[test]

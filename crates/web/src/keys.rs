@@ -18,14 +18,8 @@ pub async fn resolve(
     }
     let (keys, vuln_ids) = (keys.unwrap_or_default(), vuln_ids.unwrap_or_default());
     let most = app.limits.keys_per_event;
-    for (member, count) in [("keys", keys.len()), ("vulnIds", vuln_ids.len())] {
-        if count > most {
-            return Err(Problem::new(
-                Code::TooManyKeys,
-                format!("/{member} has {count} entries, over limits.maxKeysPerEvent ({most})"),
-            ));
-        }
-    }
+    count_within("keys", keys.len(), most)?;
+    count_within("vulnIds", vuln_ids.len(), most)?;
     let mut parsed = Vec::with_capacity(keys.len());
     let mut errors = Vec::new();
     for (number, key) in keys.iter().enumerate() {
@@ -44,4 +38,15 @@ pub async fn resolve(
         }
     }
     Ok(Some(parsed))
+}
+
+/// Holds the length of a list against the limit.
+pub fn count_within(member: &str, count: usize, keys_max: usize) -> Result<(), Problem> {
+    if count <= keys_max {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Code::TooManyKeys,
+        format!("/{member} has {count} entries, over limits.maxKeysPerEvent ({keys_max})"),
+    ))
 }

@@ -19,6 +19,7 @@ mod lines;
 mod openapi;
 mod policy;
 mod preview;
+mod preview_answer;
 mod problem;
 mod runs;
 mod schedule_body;
@@ -28,7 +29,6 @@ mod state;
 mod stream;
 mod system;
 pub mod tls;
-mod trace;
 mod view;
 
 pub use code::Code;

@@ -6,25 +6,27 @@ use crate::keys;
 use crate::openapi::params::TenantHeader;
 use crate::openapi::params::texts::ProductKeyText;
 use crate::openapi::problems::OfPreview;
-use crate::problem::Problem;
+use crate::preview_answer::{Basis, Found, PreviewAnswer, Projection};
+use crate::problem::{FieldError, Problem};
 use crate::schedule_body::check_selection;
 use crate::state::App;
-use crate::view::IndexStateView;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use scheduler_core::ports::RunFilter;
-use scheduler_impact_index::{Query, QueryKey, Resolution, Want};
-use scheduler_model::{ImageDigest, RunState, Selection, TenantId};
+use scheduler_impact_index::{Query, QueryKey, Want};
+use scheduler_model::purl::ProductKey;
+use scheduler_model::{ChangedKey, Priority, RunState, Selection, TenantId};
+use scheduler_worker::Mentions;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
-const SAMPLE_DEFAULT: usize = 20;
-const SAMPLE_MAX: usize = 500;
+const SHOWN_DEFAULT: usize = 20;
+const SHOWN_MAX: usize = 500;
 const REPOSITORIES_MAX: usize = 100;
 
 /// How long an index that lags behind is waited for.
@@ -46,69 +48,28 @@ pub struct PreviewBody {
     selection: Selection,
     /// Whether only packages that the entrypoint uses count; default: as configured.
     usage_only: Option<bool>,
+    /// Changed product keys with what an export says of versions; with `keys` and `vulnIds` a union.
+    changes: Option<Vec<PreviewChange>>,
+    /// Whether images are left out whose versions are surely outside of the `affected` ranges of `changes`; default: as
+    /// configured.
+    narrow_by_range: Option<bool>,
     /// The most images that are shown.
     #[schema(maximum = 500, default = 20)]
     sample_size: Option<usize>,
+    /// The most keys that are explained.
+    #[schema(maximum = 500, default = 20)]
+    explain_size: Option<usize>,
 }
 
-/// What a run would touch.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PreviewAnswer {
-    /// Images that the keys touch under the selection.
-    candidates: u64,
-    /// Images under the selection.
-    total: u64,
-    /// Keys that some component of the tenant's catalog has.
-    keys_matched: u64,
-    keys_unknown: u64,
-    sample: Vec<SampleImage>,
-    /// The largest, at most 100.
-    by_repository: Vec<RepositoryCount>,
-    projected: Projection,
-    index_state: IndexStateView,
-    /// The last catalog change that the answer knows.
-    as_of_sequence: u64,
-    elapsed_ms: f64,
-}
-
-/// One of the images.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-struct SampleImage {
-    image_digest: ImageDigest,
-    repository: String,
-    tags: Vec<String>,
-    /// Keys that it was found by.
-    matched_keys: Vec<String>,
-}
-
-/// How many of a repository's images.
-#[derive(Debug, Serialize, ToSchema)]
-struct RepositoryCount {
-    repository: String,
-    candidates: u64,
-}
-
-/// What the tenant's last runs let expect.
-#[derive(Debug, Default, Serialize, ToSchema)]
-struct Projection {
-    /// Images with news.
-    deltas: u64,
-    /// KEV hits.
-    kev: u64,
-    basis: Basis,
-}
-
-/// What a projection is made of.
-#[derive(Debug, Default, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-enum Basis {
-    /// The tenant's last runs.
-    History,
-    /// Nothing: there are none.
-    #[default]
-    None,
+/// A changed product key, as a change of an export has it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PreviewChange {
+    #[schema(value_type = ProductKeyText)]
+    product_key: String,
+    /// The affected versions as a `vers` range; without it, or when it is not understood, any version.
+    #[schema(example = "vers:deb/<3.0.13-1~deb12u1")]
+    affected: Option<String>,
 }
 
 /// What would a change touch?
@@ -131,58 +92,66 @@ pub async fn impact(
     let began = Instant::now();
     let asked: PreviewBody = parse(&content)?;
     check_selection(&asked.selection, "/selection")?;
-    let sample = asked.sample_size.unwrap_or(SAMPLE_DEFAULT);
-    if sample > SAMPLE_MAX {
-        return Err(Problem::bad_input("/sampleSize", format!("{sample} is over {SAMPLE_MAX}")));
-    }
+    let sample = shown("/sampleSize", asked.sample_size)?;
+    let explain = shown("/explainSize", asked.explain_size)?;
+    let narrow = asked.narrow_by_range.unwrap_or(app.narrow_by_range);
+    let of_changes =
+        asked.changes.map(|changes| changed_keys(changes, narrow, app.limits.keys_per_event)).transpose()?;
     let keys = keys::resolve(&app, &tenant, asked.keys, asked.vuln_ids).await?;
+    let keys = keys.map(|keys| keys.into_iter().map(|key| QueryKey::new(key, None)).collect::<Vec<_>>());
+    let keys = match (keys, of_changes) {
+        (keys, None) => keys,
+        (keys, Some(changes)) => Some(keys.into_iter().flatten().chain(changes).collect()),
+    };
     let state = app.index.caught_up(PATIENCE).await?;
     let index = app.index.index();
     let usage_only = asked.usage_only.unwrap_or(app.run_defaults.usage_only);
     let (asker, selection) = (tenant.clone(), asked.selection);
     let resolved = tokio::task::spawn_blocking(move || {
         let began = Instant::now();
-        let keys: Option<Vec<QueryKey>> =
-            keys.map(|keys| keys.into_iter().map(|key| QueryKey::new(key, None)).collect());
         let query = Query { tenant: &asker, selection: &selection, keys: keys.as_deref(), usage_only };
-        let answer = index.resolve(&query, Want { sample, by_repository: REPOSITORIES_MAX, digests: false });
+        let answer = index.resolve(&query, Want { sample, explain, by_repository: REPOSITORIES_MAX, digests: false });
         metrics::histogram!("scheduler_impact_resolve_seconds").record(began.elapsed().as_secs_f64());
-        let sample = show_sample(&answer, keys.as_deref().unwrap_or_default());
-        (answer, sample)
+        Found::of(answer, keys.as_deref().unwrap_or_default())
     })
     .await
     .map_err(|_| Problem::internal())?;
-    let (answer, sample) = resolved;
-    let projected = projected(&app, &tenant, answer.candidates).await?;
-    let count = |(repository, candidates)| RepositoryCount { repository, candidates };
-    Ok(Json(PreviewAnswer {
-        candidates: answer.candidates,
-        total: answer.total,
-        keys_matched: answer.keys_matched,
-        keys_unknown: answer.keys_unknown,
-        sample,
-        by_repository: answer.by_repository.into_iter().map(count).collect(),
-        projected,
-        index_state: state.into(),
-        as_of_sequence: answer.sequence,
-        elapsed_ms: (began.elapsed().as_secs_f64() * 1e6).round() / 1e3,
-    }))
+    let projected = projected(&app, &tenant, resolved.candidates()).await?;
+    let elapsed_ms = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
+    Ok(Json(resolved.answer(projected, state.into(), elapsed_ms)))
 }
 
-fn show_sample(answer: &Resolution, keys: &[QueryKey]) -> Vec<SampleImage> {
-    let named = |positions: &[usize]| -> Vec<String> {
-        positions.iter().filter_map(|at| keys.get(*at)).map(|key| key.key.purl().as_str().to_owned()).collect()
-    };
-    answer
-        .sample
-        .iter()
-        .map(|one| SampleImage {
-            image_digest: one.image.digest.clone(),
-            repository: one.image.repository.clone(),
-            tags: one.image.tags.clone(),
-            matched_keys: named(&one.matched_keys),
-        })
-        .collect()
+/// How many of something are shown.
+fn shown(pointer: &str, asked: Option<usize>) -> Result<usize, Problem> {
+    let size = asked.unwrap_or(SHOWN_DEFAULT);
+    if size > SHOWN_MAX {
+        return Err(Problem::bad_input(pointer, format!("{size} is over {SHOWN_MAX}")));
+    }
+    Ok(size)
+}
+
+/// The keys of changes, as the planner has them.
+fn changed_keys(changes: Vec<PreviewChange>, narrow: bool, most: usize) -> Result<Vec<QueryKey>, Problem> {
+    keys::count_within("changes", changes.len(), most)?;
+    let (mut mentions, mut errors) = (Mentions::default(), Vec::new());
+    for (number, PreviewChange { product_key, affected }) in changes.into_iter().enumerate() {
+        match ProductKey::parse(&product_key) {
+            Ok((key, _)) => mentions.add(ChangedKey {
+                key: key.purl().as_str().to_owned(),
+                priority: Priority::Normal,
+                subcomponent: None,
+                affected: affected.into_iter().collect(),
+            }),
+            Err(error) => {
+                errors.push(FieldError { pointer: format!("/changes/{number}/productKey"), detail: error.to_string() });
+            }
+        }
+    }
+    if !errors.is_empty() {
+        return Err(Problem::bad_places(format!("{} keys are no package URLs", errors.len()), errors));
+    }
+    let keys = mentions.keys(narrow).map_err(|_| Problem::internal())?;
+    Ok(keys.into_iter().map(|(key, _)| key).collect())
 }
 
 /// What the tenant's last runs let expect: the share of images that had news, over the candidates.

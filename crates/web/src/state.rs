@@ -45,6 +45,8 @@ pub struct App {
     pub webhooks: Vec<Source>,
     /// What a caller leaves open.
     pub run_defaults: RunDefaults,
+    /// Whether previews leave images out by the ranges of changes, unless they say.
+    pub narrow_by_range: bool,
     /// Limits.
     pub limits: WebLimits,
     /// As callers see the service; empty: links are paths.

@@ -16,15 +16,18 @@ mod refresh;
 #[cfg(test)]
 mod refresh_tests;
 mod reports;
+mod run_keys;
+#[cfg(test)]
+mod run_keys_tests;
 pub mod runner;
 mod search;
 mod segment;
 mod services;
 mod ticker;
-mod traces;
 
 pub use fleet::Fleet;
 pub use index_host::{IndexHost, IndexHostError, IndexState};
 pub use planner::Planner;
+pub use run_keys::{KeyError, Keys, Mentions};
 pub use services::{Services, Settings};
 pub use ticker::Ticker;

@@ -5,15 +5,15 @@
 //! the index is warm, without the images that the first one took.
 
 use crate::index_host::IndexHostError;
+use crate::run_keys::{KeyError, Keys, Mentions, query_key};
 use crate::search::{DueSince, Search};
 use crate::services::Services;
 use scheduler_core::launch;
 use scheduler_core::plan::{self, Shape};
 use scheduler_core::ports::{PlanInput, PlannedRun, QueueError, StoreError};
-use scheduler_impact_index::{IndexError, QueryKey};
-use scheduler_model::purl::ProductKey;
+use scheduler_impact_index::IndexError;
 use scheduler_model::{ImageDigest, Lane, Priority, Run, RunId, Trigger};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use tracing::{Instrument, info, info_span};
 
 /// Digests that are looked up at once.
@@ -32,14 +32,8 @@ pub(crate) enum PlanError {
     #[error(transparent)]
     Index(#[from] IndexError),
     /// A key of the run that is none.
-    #[error("the key `{key}` cannot be read")]
-    Key {
-        /// The key.
-        key: String,
-        /// What is wrong with it.
-        #[source]
-        source: scheduler_model::purl::PurlError,
-    },
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// The search ended in a panic.
     #[error("the index did not answer")]
     NoAnswer,
@@ -54,8 +48,6 @@ impl From<IndexHostError> for PlanError {
         }
     }
 }
-
-pub(crate) type Keys = Vec<(QueryKey, Priority)>;
 
 /// Plans one run; `None`: it waits for the index, or for another run. Nothing of it is durable yet.
 pub(crate) async fn plan_run(
@@ -160,28 +152,13 @@ async fn keys(services: &Services, run: &Run, input: &PlanInput) -> Result<Optio
     if input.batches.is_empty() {
         return Ok(None);
     }
-    let mut merged: BTreeMap<(String, Option<String>), Priority> = BTreeMap::new();
+    let mut mentions = Mentions::default();
     for batch in &input.batches {
         for export in services.store.batch_exports(batch).await? {
-            if !export.tenants.includes(&run.tenant) {
-                continue;
-            }
-            for key in export.keys {
-                let urgency = merged.entry((key.key, key.subcomponent)).or_default();
-                *urgency = (*urgency).max(key.priority);
+            if export.tenants.includes(&run.tenant) {
+                export.keys.into_iter().for_each(|key| mentions.add(key));
             }
         }
     }
-    merged
-        .into_iter()
-        .map(|((key, subcomponent), urgency)| Ok((query_key(&key, subcomponent.as_deref())?, urgency)))
-        .collect::<Result<_, _>>()
-        .map(Some)
-}
-
-fn query_key(key: &str, subcomponent: Option<&str>) -> Result<QueryKey, PlanError> {
-    let parse = |text: &str| {
-        ProductKey::parse(text).map(|(key, _)| key).map_err(|source| PlanError::Key { key: text.to_owned(), source })
-    };
-    Ok(QueryKey::new(parse(key)?, subcomponent.map(parse).transpose()?))
+    Ok(Some(mentions.keys(services.settings.narrow_by_range)?))
 }

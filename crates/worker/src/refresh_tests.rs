@@ -167,6 +167,7 @@ fn settings() -> Settings {
         lease: Duration::from_secs(30),
         slots: 8,
         emit: true,
+        narrow_by_range: false,
         outbound_events: Duration::from_secs(86_400),
         completed_runs: Duration::from_secs(86_400),
         active_runs_per_tenant: 100,

@@ -1,8 +1,9 @@
 //! Which images a run may take: of the index, or, while that is not warm, of the catalog itself, page by page.
 
 use crate::index_host::index_of;
-use crate::planning::{Keys, PlanError};
+use crate::planning::PlanError;
 use crate::reports::sets_of;
+use crate::run_keys::Keys;
 use crate::services::Services;
 use scheduler_core::plan::Candidates;
 use scheduler_impact_index::{ImpactIndex, IndexError, Query, QueryKey, ReportSets, SelectedImage, Stale, Want};
@@ -78,6 +79,7 @@ impl Search {
             found.left_over.extend(some.left_over);
             found.all.extend(some.all);
             found.held_back += some.held_back;
+            found.narrowed_away += some.narrowed_away;
             after = page.next;
             if after.is_none() {
                 break;
@@ -110,16 +112,23 @@ impl Search {
         let of = |urgency: Priority| -> Vec<SegmentImage> {
             let keys = self.keys.iter().flatten().filter(|(_, priority)| *priority == urgency);
             let some: Vec<QueryKey> = keys.map(|(key, _)| key.clone()).collect();
-            if some.is_empty() { Vec::new() } else { self.resolve(index, Some(&some), &self.selection) }
+            if some.is_empty() { Vec::new() } else { self.resolve(index, Some(&some), &self.selection).0 }
         };
         let all: Option<Vec<QueryKey>> =
             self.keys.as_ref().map(|keys| keys.iter().map(|(key, _)| key.clone()).collect());
-        let (all, held_back) = match &self.only_if {
-            Some(only_if) => self.due(index, reports, all.as_deref(), only_if),
-            None => (self.resolve(index, all.as_deref(), &self.selection), 0),
+        let (all, held_back, narrowed_away) = match &self.only_if {
+            // What `onlyIf` narrows no change caused, so that no range does.
+            Some(only_if) => {
+                let (due, held_back) = self.due(index, reports, all.as_deref(), only_if);
+                (due, held_back, 0)
+            }
+            None => {
+                let (all, narrowed_away) = self.resolve(index, all.as_deref(), &self.selection);
+                (all, 0, narrowed_away)
+            }
         };
         let (kev, critical) = (of(Priority::Kev), of(Priority::Critical));
-        Candidates { kev, critical, left_over: self.kept(index), all, held_back }
+        Candidates { kev, critical, left_over: self.kept(index), all, held_back, narrowed_away }
     }
 
     /// The images that qualify, and how many do not. What was left over has qualified before.
@@ -141,14 +150,16 @@ impl Search {
         (due.into_iter().map(segment_image).collect(), held_back.len())
     }
 
-    fn resolve(&self, index: &ImpactIndex, keys: Option<&[QueryKey]>, selection: &Selection) -> Vec<SegmentImage> {
+    /// The images, and how many more there were without the ranges of affected versions.
+    fn resolve(
+        &self,
+        index: &ImpactIndex,
+        keys: Option<&[QueryKey]>,
+        selection: &Selection,
+    ) -> (Vec<SegmentImage>, u64) {
         let query = Query { tenant: &self.tenant, selection, keys, usage_only: self.usage_only };
-        index
-            .resolve(&query, Want { digests: true, ..Want::default() })
-            .digests
-            .into_iter()
-            .map(segment_image)
-            .collect()
+        let found = index.resolve(&query, Want { digests: true, ..Want::default() });
+        (found.digests.into_iter().map(segment_image).collect(), found.narrowed_away)
     }
 
     /// Of what was left over, what is still there and the selection still lets through, in the order in which it was left.
@@ -161,7 +172,7 @@ impl Search {
         }
         let narrowed = Selection { digests, ..self.selection.clone() };
         let mut found: HashMap<ImageDigest, SegmentImage> =
-            self.resolve(index, None, &narrowed).into_iter().map(|image| (image.digest.clone(), image)).collect();
+            self.resolve(index, None, &narrowed).0.into_iter().map(|image| (image.digest.clone(), image)).collect();
         self.left_over.iter().filter_map(|digest| found.remove(digest)).collect()
     }
 }

@@ -38,6 +38,8 @@ pub struct Settings {
     pub slots: u32,
     /// Whether images' events leave at all.
     pub emit: bool,
+    /// Whether images are left out whose versions are surely outside of the ranges that exports give.
+    pub narrow_by_range: bool,
     /// How long outbound events are kept.
     pub outbound_events: Duration,
     /// Runs of a tenant that may be going; cron and event runs beyond it wait.

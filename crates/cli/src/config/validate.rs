@@ -45,6 +45,7 @@ pub struct Config {
     pub data_dir: PathBuf,
     pub public_url: Option<String>,
     pub index_storage: IndexStorage,
+    pub narrow_by_range: bool,
     pub run_defaults: RunDefaults,
     pub limits: raw::Limits,
     pub debounce: Duration,
@@ -61,7 +62,6 @@ pub struct Config {
     pub completed_runs: Duration,
     pub outbound_events: Duration,
     pub log_format: LogFormat,
-    pub otlp_endpoint: Option<String>,
     pub metrics_listen: Option<SocketAddr>,
     pub grace: Duration,
 }
@@ -112,6 +112,7 @@ pub fn validate(mut file: Scheduler) -> Result<Config, ConfigError> {
                 ));
             }
         },
+        narrow_by_range: file.impact_index.narrow_by_range,
         run_defaults: RunDefaults {
             rate_per_second: file.limits.default_rate_per_second,
             parallelism: file.limits.default_parallelism,
@@ -137,7 +138,6 @@ pub fn validate(mut file: Scheduler) -> Result<Config, ConfigError> {
             &file.telemetry.log_format,
             &[("json", LogFormat::Json), ("pretty", LogFormat::Pretty)],
         )?,
-        otlp_endpoint: Some(file.telemetry.otlp_endpoint).filter(|url| !url.is_empty()),
         metrics_listen,
         grace: Duration::from_secs(file.shutdown.grace_seconds),
         limits: file.limits,

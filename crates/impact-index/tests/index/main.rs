@@ -8,6 +8,7 @@
 
 mod catalog;
 mod damage;
+mod explaining;
 mod model;
 mod naming;
 mod readers;

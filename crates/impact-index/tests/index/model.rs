@@ -1,5 +1,6 @@
 //! The catalog as a map, and the rules of the contract written down as loops over it.
 
+use crate::explaining;
 use scheduler_impact_index::{Change, ImpactIndex, PutImage, Query, QueryKey, Resolution, Want};
 use scheduler_model::purl::{Component, ProductKey};
 use scheduler_model::{ImageDigest, ImagePlace, Selection, TenantId, glob_matches};
@@ -37,7 +38,7 @@ impl Model {
         }
     }
 
-    fn of_tenant(&self, tenant: &TenantId) -> impl Iterator<Item = (&ImageDigest, &ModelImage)> {
+    pub fn of_tenant(&self, tenant: &TenantId) -> impl Iterator<Item = (&ImageDigest, &ModelImage)> {
         self.0.iter().filter(move |((owner, _), _)| owner == tenant).map(|((_, digest), image)| (digest, image))
     }
 
@@ -83,7 +84,8 @@ impl Model {
         repositories.truncate(2);
 
         let matched = matched.count() as u64;
-        let all = index.resolve(query, Want { sample: usize::MAX, by_repository: 2, digests: true });
+        let all =
+            index.resolve(query, Want { sample: usize::MAX, explain: usize::MAX, by_repository: 2, digests: true });
         assert_eq!(all.total, selected.len() as u64, "total of {query:?}");
         let digests: Vec<_> = all.digests.iter().map(|image| (&image.digest, image.repository.as_str())).collect();
         let wanted: Vec<_> =
@@ -113,10 +115,15 @@ impl Model {
             assert_eq!(sample.image.tags.iter().collect::<std::collections::BTreeSet<_>>(), tags.iter().collect());
         }
 
+        explaining::check(&selected, &all, query);
+
         let few = index.resolve(query, Want { sample: 2, ..Want::default() });
         assert_eq!(few.sample[..], all.sample[..few.sample.len()]);
         let plain = index.resolve(query, Want::default());
-        assert_eq!(plain, Resolution { digests: vec![], by_repository: vec![], sample: vec![], ..all });
+        assert_eq!(
+            plain,
+            Resolution { digests: vec![], by_repository: vec![], explain: vec![], sample: vec![], ..all }
+        );
     }
 }
 
@@ -137,7 +144,7 @@ fn has(image: &ModelImage, key: &ProductKey, usage_only: bool) -> bool {
 }
 
 /// Whether the key is of an image itself, and of this one.
-fn names(key: &QueryKey, digest: &ImageDigest, image: &ModelImage) -> bool {
+pub fn names(key: &QueryKey, digest: &ImageDigest, image: &ModelImage) -> bool {
     let purl = key.key.purl();
     if purl.ty() != "oci" {
         return false;
@@ -153,13 +160,13 @@ fn names(key: &QueryKey, digest: &ImageDigest, image: &ModelImage) -> bool {
     }
 }
 
-fn un_narrowed(key: QueryKey) -> QueryKey {
+pub fn un_narrowed(key: QueryKey) -> QueryKey {
     QueryKey { affected: None, ..key }
 }
 
 /// Whether one of the names under which the key finds the component has a version that is not surely another than the
 /// affected ones.
-fn may_be_affected(key: &QueryKey, component: &Component) -> bool {
+pub fn may_be_affected(key: &QueryKey, component: &Component) -> bool {
     let Some(ranges) = &key.affected else { return true };
     if key.key.version().is_some() || key.subcomponent.is_some() {
         return true;
@@ -182,7 +189,7 @@ fn has_affected(image: &ModelImage, key: &QueryKey, usage_only: bool) -> bool {
     has(&ModelImage { place: image.place.clone(), components, used: Some(used) }, &key.key, usage_only)
 }
 
-fn touches(key: &QueryKey, digest: &ImageDigest, image: &ModelImage, usage_only: bool) -> bool {
+pub fn touches(key: &QueryKey, digest: &ImageDigest, image: &ModelImage, usage_only: bool) -> bool {
     (names(key, digest, image) || has_affected(image, key, usage_only))
         && key.subcomponent.as_ref().is_none_or(|part| has(image, part, usage_only))
 }

@@ -39,7 +39,7 @@ proptest! {
         apply(&alone, 1, &own);
         apply(&together, 1, &ops);
         let query = Query { tenant, selection: &selection, keys: keys.as_deref(), usage_only };
-        let want = Want { sample: usize::MAX, by_repository: usize::MAX, digests: true };
+        let want = Want { sample: usize::MAX, explain: usize::MAX, by_repository: usize::MAX, digests: true };
         let (mut alone, mut together) = (alone.resolve(&query, want), together.resolve(&query, want));
         // Samples come in the order of ordinals, which a compaction keeps.
         for answer in [&mut alone, &mut together] {

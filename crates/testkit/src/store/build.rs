@@ -97,6 +97,7 @@ pub fn export(export: &str, content: &str) -> Export {
             key: "pkg:deb/debian/openssl".to_owned(),
             priority: Priority::Normal,
             subcomponent: None,
+            affected: vec!["vers:deb/<3.0.13-1".to_owned()],
         }],
         links: Vec::new(),
         window: None,

@@ -14,12 +14,13 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{Components, OpenApi, RefOr};
 
 /// Schemas of answers. Their members are always there, be it as null, though the types have defaults for older data.
-const ANSWERS: [&str; 12] = [
+const ANSWERS: [&str; 13] = [
     "Ahead",
     "Delta",
     "Image",
     "ImageEvent",
     "Outcome",
+    "PackageFound",
     "PreviewAnswer",
     "Run",
     "RunStats",

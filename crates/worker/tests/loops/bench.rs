@@ -92,6 +92,7 @@ impl Default for Options {
             lease: Duration::from_secs(30),
             slots: 64,
             emit: true,
+            narrow_by_range: false,
             outbound_events: Duration::from_secs(86_400),
             completed_runs: Duration::from_secs(86_400),
             active_runs_per_tenant: 100,
@@ -318,6 +319,7 @@ pub fn export_of(name: &str, content: &str, keys: &[(&str, Priority)]) -> Export
         key: (*key).to_owned(),
         priority: *priority,
         subcomponent: None,
+        affected: Vec::new(),
     });
     Export { keys: keys.collect(), ..export(name, content) }
 }

@@ -100,6 +100,7 @@ impl World {
             lease: Duration::from_secs(30),
             slots: 8,
             emit: true,
+            narrow_by_range: false,
             outbound_events: Duration::from_secs(3600),
             active_runs_per_tenant,
             backlog_per_tenant: 1_000_000,
