@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint docs conformance ci bench build release soak study services
+.PHONY: help setup demo test lint docs conformance ci bench build release schemathesis soak study services
 
 ENV = eval "$$(scripts/build-env)"
 # Where the shared conformance suite and test data are looked for; tests that need them say so when they are absent.
@@ -50,5 +50,8 @@ bench: setup ## Measures, in release.
 study: setup ## Replays real advisories and writes docs/results/precision.md.
 	@scripts/study
 
-soak: setup ## The long tests.
+schemathesis: build ## Holds the service against its OpenAPI document (schemathesis from PyPI); ARGS passes options.
+	@$(ENV); scripts/schemathesis "$$CARGO_TARGET_DIR/debug/stella-scheduler" $(ARGS)
+
+soak: schemathesis ## The long tests.
 	@$(ENV); SOAK=1 cargo nextest run --locked --workspace --run-ignored all

@@ -8,6 +8,7 @@
 //! - `golden`: a data folder of an earlier version opens.
 //! - `narrowing`: ranges of affected versions, from webhook to run and preview.
 //! - `openapi`: the OpenAPI document has every operation and every status that a test meets.
+//! - `traces`: one trace from webhook to verdict.
 //! - `large`: a document of 300 MB.
 //! - `refresh`: kills while tags are followed.
 //! - `secrets`: nothing secret leaves.
@@ -31,3 +32,4 @@ mod secrets;
 mod service;
 mod sse;
 mod stream;
+mod traces;

@@ -89,3 +89,72 @@ fn no_route_is_added_beside_the_document() {
         }
     }
 }
+
+/// A schema under a reference, with the references of its members resolved.
+fn schema(name: &str) -> &'static Value {
+    &DOCUMENT["components"]["schemas"][name]
+}
+
+#[tokio::test]
+async fn the_bounds_of_numbers_are_those_of_the_service() {
+    let service = Service::start(json!({})).await;
+    let client = service.client("default");
+    let limits = schema("RunLimits")["properties"].as_object().unwrap();
+    let bounds = |schema: &Value| (schema["minimum"].as_i64().unwrap(), schema["maximum"].as_i64().unwrap());
+    for (member, schema) in limits {
+        let (least, most) = bounds(schema);
+        for (value, status) in [(least - 1, 400), (least, 201), (most, 201), (most + 1, 400)] {
+            let body = json!({ "name": format!("{member}-{value}"), "limits": { member: value } });
+            assert_eq!(client.post("/schedules", &body).await.status, status, "{body}");
+        }
+    }
+    let (least, most) = bounds(&schema("OnlyIf")["properties"]["lastReportOlderThanDays"]);
+    for (value, status) in [(least - 1, 400), (least, 201), (most, 201), (most + 1, 400)] {
+        let body = json!({ "name": format!("age-{value}"), "onlyIf": { "lastReportOlderThanDays": value } });
+        assert_eq!(client.post("/schedules", &body).await.status, status, "{body}");
+    }
+    for (name, body, member, path, good) in [
+        ("NewSchedule", json!({ "name": "jitter" }), "jitterSeconds", "/schedules", 201),
+        ("Clock", json!({ "whenCron": "@daily" }), "count", "/schedules/preview", 200),
+        ("Preview", json!({}), "sampleSize", "/preview/impact", 200),
+    ] {
+        let (least, most) = bounds(&schema(name)["properties"][member]);
+        for (value, status) in [(least - 1, 400), (least, good), (most, good), (most + 1, 400)] {
+            let mut body = body.clone();
+            body[member] = value.into();
+            if name == "NewSchedule" {
+                body["name"] = format!("{member}-{value}").into();
+            }
+            assert_eq!(client.post(path, &body).await.status, status, "{body}");
+        }
+    }
+}
+
+/// Null takes any member of a schedule away, and is refused for one that there is not.
+#[tokio::test]
+async fn a_patch_takes_every_member_away_and_no_other() {
+    let service = Service::start(json!({})).await;
+    let client = service.client("default");
+    let id = client.subscribe("patched").await;
+    let address = format!("/schedules/{id}");
+    let members = schema("SchedulePatch")["properties"].as_object().unwrap();
+    let nested = [("selection", "Selection"), ("onlyIf", "OnlyIf"), ("notify", "NotifyRule"), ("limits", "RunLimits")];
+    let mut good: Vec<Value> =
+        members.keys().filter(|name| *name != "name").map(|name| json!({ name: null })).collect();
+    for (member, of) in nested {
+        good.extend(schema(of)["properties"].as_object().unwrap().keys().map(|name| json!({ member: { name: null } })));
+    }
+    good.push(json!({ "selection": { "labels": { "any": null } } }));
+    for patch in good {
+        let answer = client.send(client.request(Method::PATCH, &address).json(&patch)).await;
+        assert_eq!(answer.status, 200, "{patch}: {}", answer.text);
+    }
+    for (patch, at) in [
+        (json!({ "none": null }), "/none"),
+        (json!({ "limits": { "none": null } }), "/limits/none"),
+        (json!({ "a/b": null }), "/a~1b"),
+    ] {
+        let answer = client.send(client.request(Method::PATCH, &address).json(&patch)).await;
+        assert_eq!((answer.status, &answer.body["errors"][0]["pointer"]), (400, &json!(at)), "{patch}");
+    }
+}

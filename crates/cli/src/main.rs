@@ -15,9 +15,11 @@ mod system;
 mod tls_tests;
 mod wire;
 
+use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
 use client::{EventCommand, Global, ImageCommand, IndexCommand, PreviewArgs, RunCommand, ScheduleCommand, Session};
 use scheduler_core::ports::Clock;
+use scheduler_telemetry::Telemetry;
 use std::future::Future;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -96,8 +98,13 @@ fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve { data_dir } => {
             let config = config::read(global.config.as_deref(), data_dir.as_deref())?;
-            scheduler_telemetry::init_logs(config.log_format == config::LogFormat::Json);
-            tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve::serve(config))
+            let json_logs = config.log_format == config::LogFormat::Json;
+            let telemetry = Telemetry::start(json_logs, config.otlp_endpoint.as_deref())
+                .context("configuration key telemetry.otlpEndpoint")?;
+            let served =
+                tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve::serve(config));
+            telemetry.end();
+            served
         }
         Command::Schedule(command) => {
             let now = system::SystemClock.now().utc();

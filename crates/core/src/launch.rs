@@ -231,6 +231,12 @@ pub fn call_traceparent(run: &Run, digest: &str, attempt: u32) -> String {
     format!("00-{trace}-{}-01", span.get(..16).unwrap_or_default())
 }
 
+/// The W3C trace context that everything of a run continues: the stored one, else one that derives from the run's id.
+pub fn run_traceparent(run: &Run) -> String {
+    let stored = run.traceparent.as_deref().filter(|stored| trace_id(stored).is_some());
+    stored.map_or_else(|| call_traceparent(run, "run", 0), str::to_owned)
+}
+
 /// The trace id of a trace context, if that is well formed.
 fn trace_id(traceparent: &str) -> Option<&str> {
     let mut parts = traceparent.split('-');
@@ -265,7 +271,9 @@ mod tests {
         assert_eq!(a.get(..35), b.get(..35));
         assert_ne!(a, b);
         assert_eq!(a, call_traceparent(&run, "sha256:a", 1));
+        assert_eq!(run_traceparent(&run).get(..35), a.get(..35));
         run.traceparent = Some(format!("00-{}-{}-01", "ab".repeat(16), "cd".repeat(8)));
+        assert_eq!(Some(run_traceparent(&run)), run.traceparent);
         assert!(call_traceparent(&run, "sha256:a", 1).starts_with(&format!("00-{}-", "ab".repeat(16))));
         for broken in ["", "00-xyz-1-01", "00-00000000000000000000000000000000-1111111111111111-01", "no trace"] {
             run.traceparent = Some(broken.to_owned());

@@ -19,7 +19,7 @@ pub enum IdError {
     /// Empty, too long, or with control characters.
     #[error("an id is 1 to {max} characters without control characters")]
     Text {
-        /// The longest length in bytes.
+        /// The most characters.
         max: usize,
     },
 }
@@ -97,7 +97,7 @@ macro_rules! text_id {
         impl TryFrom<String> for $name {
             type Error = IdError;
             fn try_from(raw: String) -> Result<Self, IdError> {
-                let valid = (1..=TEXT_ID_LEN_MAX).contains(&raw.len()) && !raw.chars().any(char::is_control);
+                let valid = (1..=TEXT_ID_LEN_MAX).contains(&raw.chars().count()) && !raw.chars().any(char::is_control);
                 if valid { Ok(Self(raw)) } else { Err(IdError::Text { max: TEXT_ID_LEN_MAX }) }
             }
         }

@@ -59,6 +59,7 @@ pub enum Overlap {
 pub struct OnlyIf {
     /// Days since the last report.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(maximum = 36_500))]
     pub last_report_older_than_days: Option<u32>,
     /// The policy that reports should be under; sent with every report call too.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,12 +93,15 @@ impl Default for NotifyRule {
 pub struct RunLimits {
     /// Images of one run; those beyond it spill over.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10_000_000))]
     pub max_jobs: Option<u32>,
     /// Report calls a second, fleet-wide.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100_000))]
     pub rate_per_second: Option<u32>,
     /// Calls in flight, fleet-wide.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10_000))]
     pub parallelism: Option<u32>,
 }
 

@@ -11,7 +11,12 @@ fn text() -> ObjectBuilder {
 }
 
 fn id(what: &str) -> Object {
-    text().description(Some(what)).min_length(Some(1)).max_length(Some(256)).build()
+    text()
+        .description(Some(what))
+        .min_length(Some(1))
+        .max_length(Some(256))
+        .pattern(Some(r"^[^\x00-\x1f\x7f-\x9f]+$"))
+        .build()
 }
 
 macro_rules! schemas {

@@ -7,6 +7,7 @@ use crate::openapi::problems::OfExport;
 use crate::problem::Problem;
 use crate::state::App;
 use crate::tls::PeerCertificate;
+use crate::trace;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -22,7 +23,8 @@ use scheduler_model::ids::{content_id, sha256_hex};
 use scheduler_model::{EventId, Export, ExportId, Source, TenantScope, WebhookKeyId};
 use serde::Serialize;
 use std::sync::Arc;
-use tracing::info;
+use tracing::field::Empty;
+use tracing::{Instrument, info, info_span};
 use utoipa::ToSchema;
 
 /// What became of a delivery.
@@ -89,7 +91,9 @@ async fn deliver(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let result = accept(&app, source, peer, &headers, body).await;
+    let span = info_span!("webhook", source = source.as_str(), event = Empty, otel.kind = "server");
+    let span = trace::of_request(&headers, span);
+    let result = accept(&app, source, peer, &headers, body).instrument(span.clone()).await;
     let word = match &result {
         Ok((_, answer)) => answer.status,
         Err(problem) if problem.status() == StatusCode::UNAUTHORIZED => "unauthorized",
@@ -98,6 +102,7 @@ async fn deliver(
     };
     metrics::counter!("scheduler_events_total", "source" => source.as_str(), "result" => word).increment(1);
     let (status, answer) = result?;
+    span.record("event", answer.event_id.as_str());
     info!(
         source = source.as_str(), event = %answer.event_id, status = answer.status, keys = answer.keys,
         skipped = answer.skipped.len(), "an export came"
@@ -127,7 +132,7 @@ async fn accept(
     let event_id = EventId::try_from(app.ids.fresh()).map_err(|_| Problem::internal())?;
     let keys = read.keys.len();
     let export = Export {
-        traceparent: Some(trace(headers, &event_id)),
+        traceparent: Some(trace::stored(headers).unwrap_or_else(|| own_trace(&event_id))),
         event_id: event_id.clone(),
         source,
         key_id: sender.key_id,
@@ -216,14 +221,8 @@ async fn verify(
     tokio::task::spawn_blocking(work).await.map_err(|_| Problem::internal())
 }
 
-/// The sender's trace context, or a new one that derives from the event.
-fn trace(headers: &HeaderMap, event: &EventId) -> String {
-    let given = headers.get("traceparent").and_then(|v| v.to_str().ok()).filter(|text| text.len() == 55);
-    given.map_or_else(
-        || {
-            let span = content_id("event", &[event.as_str()]);
-            format!("00-{}-{}-01", content_id("trace", &[event.as_str()]), span.get(..16).unwrap_or_default())
-        },
-        str::to_owned,
-    )
+/// A trace context of an event whose sender gave none.
+fn own_trace(event: &EventId) -> String {
+    let span = content_id("event", &[event.as_str()]);
+    format!("00-{}-{}-01", content_id("trace", &[event.as_str()]), span.get(..16).unwrap_or_default())
 }

@@ -54,7 +54,7 @@ pub struct ReadExport {
 }))]
 pub struct FeedserBody {
     /// The sender's name of it; with the key and the content its identity for 30 days.
-    #[schema(min_length = 1, max_length = 256)]
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     export_id: String,
     #[serde(default)]
     #[schema(value_type = Option<Vec<ProductKeyText>>)]
@@ -99,7 +99,7 @@ struct ChangeBody {
 }))]
 pub struct VexerBody {
     /// The sender's name of it; with the key and the content its identity for 30 days.
-    #[schema(min_length = 1, max_length = 256)]
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     export_id: String,
     #[schema(value_type = Vec<ClaimBody>)]
     changed_claims: Vec<Value>,

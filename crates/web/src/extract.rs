@@ -88,6 +88,8 @@ impl Params {
         }
         let after = self
             .one("cursor")
+            // A script's first round has an empty variable here.
+            .filter(|cursor| !cursor.is_empty())
             .map(|cursor| {
                 list.position(cursor).ok_or_else(|| Problem::bad_input("?cursor", "this is no cursor of this list"))
             })

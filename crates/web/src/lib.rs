@@ -29,6 +29,7 @@ mod state;
 mod stream;
 mod system;
 pub mod tls;
+mod trace;
 mod view;
 
 pub use code::Code;

@@ -7,6 +7,7 @@ use crate::openapi::params::TenantHeader;
 use crate::openapi::problems::{OfList, OfPolicy};
 use crate::problem::Problem;
 use crate::state::App;
+use crate::trace;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -17,7 +18,7 @@ use scheduler_core::ports::{ScheduleFilter, StoreError};
 use scheduler_model::{ExportId, RunId, Schedule, ScheduleId, Source, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use tracing::info;
+use tracing::{Instrument, info, info_span};
 use utoipa::ToSchema;
 
 const REVISION_LEN_MAX: usize = 256;
@@ -32,11 +33,11 @@ const AUTHOR: &str = "policy-revision";
 #[schema(as = PolicyRevision, example = json!({ "policyRevision": "rev-13", "previous": "rev-12" }))]
 pub struct PolicyBody {
     /// The revision that is in force now.
-    #[schema(min_length = 1, max_length = 256)]
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     policy_revision: String,
     /// Only schedules under this one are concerned.
     #[serde(default)]
-    #[schema(min_length = 1, max_length = 256)]
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     previous: Option<String>,
 }
 
@@ -75,19 +76,31 @@ pub async fn revision(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<PolicyAnswer>), Problem> {
-    expect_json(&headers)?;
-    let asked: PolicyBody = parse(&receive(&headers, body, app.limits.body_bytes).await?)?;
+    let span = trace::of_request(&headers, info_span!("policy_revision", otel.kind = "server"));
+    put_in_force(&app, &tenant, &headers, body).instrument(span).await
+}
+
+async fn put_in_force(
+    app: &App,
+    tenant: &TenantId,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<PolicyAnswer>), Problem> {
+    expect_json(headers)?;
+    let asked: PolicyBody = parse(&receive(headers, body, app.limits.body_bytes).await?)?;
     for (at, text) in [("/policyRevision", Some(&asked.policy_revision)), ("/previous", asked.previous.as_ref())] {
-        let valid = |text: &String| (1..=REVISION_LEN_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
+        let valid = |text: &String| {
+            (1..=REVISION_LEN_MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control)
+        };
         if text.is_some_and(|text| !valid(text)) {
             return Err(Problem::bad_input(at, format!("1 to {REVISION_LEN_MAX} characters, none of control")));
         }
     }
     let (mut after, mut moved, mut runs) = (None, 0_usize, Vec::new());
-    let (live, _) = app.store.load(&tenant).await?;
+    let (live, _) = app.store.load(tenant).await?;
     let room = app.limits.active_runs_per_tenant.saturating_sub(live);
     loop {
-        let page = app.store.schedules(&tenant, &ScheduleFilter::default(), after.as_deref(), PAGE_LEN).await?;
+        let page = app.store.schedules(tenant, &ScheduleFilter::default(), after.as_deref(), PAGE_LEN).await?;
         for schedule in page.items {
             if !concerns(&asked, &schedule) {
                 continue;
@@ -102,7 +115,7 @@ pub async fn revision(
                 );
                 return Err(Problem::new(Code::LimitReached, detail).retry_after(10));
             }
-            if let Some(run_id) = move_to(&app, &tenant, &asked, &schedule.id, &mut moved).await? {
+            if let Some(run_id) = move_to(app, tenant, &asked, &schedule.id, &mut moved, headers).await? {
                 runs.push(Begun { schedule_id: schedule.id, run_id });
             }
         }
@@ -132,6 +145,7 @@ async fn move_to(
     asked: &PolicyBody,
     id: &ScheduleId,
     moved: &mut usize,
+    headers: &HeaderMap,
 ) -> Result<Option<RunId>, Problem> {
     let mut begun = None;
     loop {
@@ -140,7 +154,8 @@ async fn move_to(
         };
         let now = app.clock.now();
         if schedule.spec.enabled && begun.is_none() {
-            let new = launch::of_policy(&schedule, &asked.policy_revision, app.run_defaults, now);
+            let mut new = launch::of_policy(&schedule, &asked.policy_revision, app.run_defaults, now);
+            new.run.traceparent = trace::stored(headers);
             begun = Some(new.run.id.clone());
             app.store.begin_run(new).await?;
         }

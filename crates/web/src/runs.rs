@@ -10,6 +10,7 @@ use crate::openapi::problems::{OfCancel, OfList, OfNewRun, OfOne};
 use crate::problem::Problem;
 use crate::schedule_body::{check_limits, check_selection};
 use crate::state::App;
+use crate::trace;
 use crate::view::{OutcomeKind, OutcomeView, RunView};
 use axum::Json;
 use axum::body::Body;
@@ -24,6 +25,8 @@ use scheduler_model::{
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use tracing::field::Empty;
+use tracing::{Instrument, Span, info_span};
 use utoipa::{IntoParams, ToSchema};
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -104,7 +107,14 @@ struct OutcomeQuery {
             description = "The same key with the same body gives the same run, for 24 hours"),
     ),
     request_body = RunBody,
-    responses((status = 202, description = "Begun", body = RunStarted), OfNewRun)
+    responses(
+        (status = 202, description = "Begun", body = RunStarted, links(
+            ("run" = (operation_id = "getRun", parameters(("id" = "$response.body#/runId")))),
+            ("images" = (operation_id = "listRunImages", parameters(("id" = "$response.body#/runId")))),
+            ("cancel" = (operation_id = "cancelRun", parameters(("id" = "$response.body#/runId")))),
+        )),
+        OfNewRun,
+    )
 )]
 pub async fn start(
     State(app): State<Arc<App>>,
@@ -112,12 +122,20 @@ pub async fn start(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    expect_json(&headers)?;
-    let content = receive(&headers, body, app.limits.body_bytes).await?;
+    let span = info_span!("start_run", run = Empty, otel.kind = "server");
+    let span = trace::of_request(&headers, span);
+    begin(&app, tenant, &headers, body).instrument(span).await
+}
+
+async fn begin(app: &App, tenant: TenantId, headers: &HeaderMap, body: Body) -> Result<Response, Problem> {
+    expect_json(headers)?;
+    let content = receive(headers, body, app.limits.body_bytes).await?;
     let asked: RunBody = parse(&content)?;
-    let idempotency = idempotency(&headers, &content)?;
-    let mut new = new_run(&app, &tenant, asked).await?;
+    let idempotency = idempotency(headers, &content)?;
+    let mut new = new_run(app, &tenant, asked).await?;
     new.idempotency = idempotency;
+    new.run.traceparent = trace::stored(headers);
+    Span::current().record("run", new.run.id.as_str());
     let id = new.run.id.clone();
     let allowance =
         Allowance { runs_max: app.limits.active_runs_per_tenant, backlog_max: app.limits.backlog_per_tenant };

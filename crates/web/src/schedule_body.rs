@@ -1,14 +1,17 @@
 //! Schedules as they are written, and what types cannot say of them.
 
+use crate::body::from_value;
 use crate::openapi::params::texts::{CronText, TimeZoneText};
 use crate::problem::Problem;
 use scheduler_calendar::{CronExpr, Zone};
 use scheduler_model::{Misfire, Mode, NotifyRule, OnlyIf, Overlap, RunLimits, ScheduleSpec, Selection, Source};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 const NAME_LEN_MAX: usize = 200;
 const JITTER_SECONDS_MAX: u32 = 86_400;
+const REPORT_AGE_DAYS_MAX: u32 = 36_500;
 
 /// A schedule as it is written.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -25,7 +28,7 @@ pub struct ScheduleBody {
         nullable = false,
         min_length = 1,
         max_length = 200,
-        pattern = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
     )]
     name: Option<String>,
     /// A disabled schedule neither ticks nor hears exports.
@@ -109,6 +112,10 @@ impl ScheduleBody {
         }
         check_selection(&self.selection, "/selection")?;
         check_limits(&self.limits, "/limits")?;
+        if self.only_if.last_report_older_than_days.is_some_and(|days| days > REPORT_AGE_DAYS_MAX) {
+            let at = "/onlyIf/lastReportOlderThanDays";
+            return Err(Problem::bad_input(at, format!("at most {REPORT_AGE_DAYS_MAX}")));
+        }
         if self.jitter_seconds > JITTER_SECONDS_MAX {
             return Err(Problem::bad_input("/jitterSeconds", format!("at most {JITTER_SECONDS_MAX}")));
         }
@@ -131,6 +138,34 @@ impl ScheduleBody {
             limits: self.limits,
         })
     }
+}
+
+/// Refuses members of a merge patch that no schedule has: as null they would go unnoticed.
+pub fn check_patch(changes: &Value) -> Result<(), Problem> {
+    // A schedule with every member.
+    let written = json!({
+        "onlyIf": { "lastReportOlderThanDays": 0, "policyRevision": "" },
+        "limits": { "maxJobs": 1, "ratePerSecond": 1, "parallelism": 1 },
+    });
+    let known = from_value::<ScheduleBody>(&written)
+        .and_then(|body| serde_json::to_value(body).map_err(|_| Problem::internal()))?;
+    check_members(changes, &known, "")
+}
+
+fn check_members(changes: &Value, known: &Value, at: &str) -> Result<(), Problem> {
+    let (Some(changes), Some(members)) = (changes.as_object(), known.as_object()) else { return Ok(()) };
+    // Labels have names of their own.
+    if members.is_empty() {
+        return Ok(());
+    }
+    for (name, change) in changes {
+        let at = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
+        match members.get(name) {
+            Some(known) => check_members(change, known, &at)?,
+            None => return Err(Problem::bad_input(at, "there is no such member")),
+        }
+    }
+    Ok(())
 }
 
 /// Whether the scope has its list.

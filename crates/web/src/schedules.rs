@@ -7,7 +7,7 @@ use crate::openapi::params::texts::{CronText, TimeZoneText};
 use crate::openapi::params::{IfMatch, PageQuery, TenantHeader};
 use crate::openapi::problems::{OfList, OfNewSchedule, OfOne, OfPatch, OfVersioned};
 use crate::problem::Problem;
-use crate::schedule_body::ScheduleBody;
+use crate::schedule_body::{ScheduleBody, check_patch};
 use crate::state::App;
 use crate::view::ScheduleView;
 use axum::Json;
@@ -75,6 +75,11 @@ struct SchedulePatch {
         (status = 201, description = "Created", body = ScheduleView, headers(
             ("ETag" = String, description = "Its version, for If-Match"),
             ("Location" = String, description = "Its address"),
+        ), links(
+            ("schedule" = (operation_id = "getSchedule", parameters(("id" = "$response.body#/id")))),
+            ("update" = (operation_id = "updateSchedule", parameters(("id" = "$response.body#/id")))),
+            ("instants" = (operation_id = "getScheduleInstants", parameters(("id" = "$response.body#/id")))),
+            ("delete" = (operation_id = "deleteSchedule", parameters(("id" = "$response.body#/id")))),
         )),
         OfNewSchedule,
     )
@@ -166,9 +171,7 @@ pub async fn patch(
     expect_json(&headers)?;
     let content = receive(&headers, body, app.limits.body_bytes).await?;
     let changes: Value = parse(&content)?;
-    if !changes.is_object() {
-        return Err(Problem::bad_input("", "a merge patch is a JSON object"));
-    }
+    check_patch(&changes)?;
     // Without If-Match the patch is for whatever stands; it is tried again when somebody else was faster.
     loop {
         let mut schedule = find(&app, &tenant, id.clone()).await?;

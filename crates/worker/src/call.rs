@@ -10,11 +10,13 @@ use scheduler_model::{
     ErrorClass, Found, ImageDigest, Report, ReportRecord, Run, Segment, SegmentImage, SkipReason, Timestamp,
 };
 use scheduler_scanner::{Breaker, CallEnd, Pass, Permit, backoff};
+use scheduler_telemetry::traceparent;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, debug, info_span, warn};
+use tracing::field::Empty;
+use tracing::{Instrument, Span, debug, info_span, warn};
 
 /// Between two tries to read the baseline of an image whose verdict is there.
 const STORE_RETRY: Duration = Duration::from_millis(500);
@@ -157,16 +159,27 @@ impl<'a> Asking<'a> {
     pub(crate) async fn report(&mut self, digest: &ImageDigest) -> Result<Report, Early> {
         let (context, image) = (self.context, self.image);
         self.call(Target::Report, |attempt| {
+            let span = info_span!(
+                "report_call", run = %context.run.id, image = %digest, attempt, otel.kind = "client",
+                otel.status_code = Empty, error.class = Empty
+            );
+            let derived = || call_traceparent(context.run, digest.as_str(), attempt);
             let request = ReportRequest {
                 tenant: context.run.tenant.clone(),
                 run: context.run.id.clone(),
                 catalog_digest: image.digest.clone(),
                 digest: digest.clone(),
                 policy_revision: context.run.policy_revision.clone(),
-                traceparent: call_traceparent(context.run, digest.as_str(), attempt),
+                traceparent: traceparent(&span).unwrap_or_else(derived),
             };
-            let span = info_span!("report_call", run = %context.run.id, image = %digest, attempt);
-            async move { context.services.scanner.report(&request).await }.instrument(span)
+            async move {
+                let result = context.services.scanner.report(&request).await;
+                if let Err(error) = &result {
+                    Span::current().record("otel.status_code", "ERROR").record("error.class", class_word(error.class));
+                }
+                result
+            }
+            .instrument(span)
         })
         .await
     }

@@ -24,6 +24,7 @@ mod search;
 mod segment;
 mod services;
 mod ticker;
+mod traces;
 
 pub use fleet::Fleet;
 pub use index_host::{IndexHost, IndexHostError, IndexState};

@@ -11,6 +11,7 @@ use crate::index_host::IndexState;
 use crate::planning::{PlanError, plan_run};
 use crate::runner;
 use crate::services::Services;
+use crate::traces;
 use scheduler_core::launch;
 use scheduler_core::ports::{Begun, NewRun, StoreError, StoreResult, Subscription};
 use scheduler_core::tick;
@@ -134,7 +135,7 @@ impl Planner {
                 break;
             }
             let (tenant, id) = (run.tenant.clone(), run.id.clone());
-            let span = info_span!("plan", run = %id, trigger = run.trigger.as_str());
+            let span = traces::of_run(&run, info_span!("plan", run = %id, trigger = run.trigger.as_str()));
             match plan_run(&services, run, input, warm).instrument(span.clone()).await {
                 Ok(Some(plan)) => {
                     tally.planned += 1;
@@ -260,7 +261,9 @@ impl Planner {
                 if !takes.is_empty() && admission.admits(store.as_ref(), &tenant).await? {
                     let now = self.services.clock.now();
                     let defaults = self.services.settings.run_defaults;
-                    self.begin(launch::of_exports(&schedule, source, takes, &of_source, defaults, now)).await?;
+                    let mut new = launch::of_exports(&schedule, source, takes, &of_source, defaults, now);
+                    traces::begin_of(&mut new, &of_source);
+                    self.begin(new).await?;
                 }
             }
         }
@@ -290,7 +293,9 @@ impl Planner {
                 continue;
             }
             if admission.admits(store.as_ref(), &spill.tenant).await? {
-                self.begin(continuation(&schedule, &continued, self.services.settings.run_defaults, now)).await?;
+                let mut new = continuation(&schedule, &continued, self.services.settings.run_defaults, now);
+                traces::begin(&mut new);
+                self.begin(new).await?;
             }
         }
         Ok(())
@@ -340,6 +345,7 @@ fn continuation(schedule: &Schedule, continued: &Run, defaults: launch::RunDefau
     let reason = Reason { continues: Some(continued.id.clone()), ..Reason::default() };
     let id = launch::continuation_run_id(schedule, &continued.id);
     let mut new = launch::of_schedule(id, schedule, continued.trigger, reason, defaults, now);
+    new.run.traceparent = continued.traceparent.clone();
     new.input.keys = Some(Vec::new());
     // What was left over has qualified already.
     new.input.only_if = scheduler_model::OnlyIf::default();

@@ -3,6 +3,7 @@
 use crate::call::{Context, Settled, settle_image};
 use crate::fleet::{Entered, Fleet};
 use crate::services::Services;
+use crate::traces;
 use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
@@ -104,6 +105,7 @@ async fn carry_out(
     // Goes with this future, also in a panic: a lease that is kept for nobody would never run out.
     let _watch = Aborted(watch_reasons(services.clone(), lease, drain, stop.clone()));
     let span = info_span!("segment", run = %run.id, segment = %segment.id, images = segment.images.len());
+    let span = traces::of_run(&run, span);
     ask(services, fleet, breaker, lease, &run, &segment, &stop).instrument(span).await
 }
 
@@ -227,6 +229,7 @@ async fn write(
                     .into_iter()
                     .partition(|image| written.moved.contains(&image.write.outcome.digest));
                 count(services, &done, &written);
+                emitted(run, &done);
                 if written.run.state.is_ended() {
                     services.run_ended();
                 }
@@ -270,6 +273,14 @@ async fn compare_again(services: &Services, run: &Run, moved: &mut [Settled<'_>]
     };
     for (image, record) in moved.iter_mut().zip(records) {
         image.compare_again(record.as_ref());
+    }
+}
+
+/// Marks that events are out: the embedded bus is the outbox, which they were written into with their outcomes.
+fn emitted(run: &Run, images: &[Settled<'_>]) {
+    let events = images.iter().filter(|image| image.write.event.is_some()).count();
+    if events > 0 {
+        drop(info_span!("emit", run = %run.id, events));
     }
 }
 

@@ -7,6 +7,7 @@
 
 use crate::admission::Admission;
 use crate::services::Services;
+use crate::traces;
 use futures::stream::{self, StreamExt};
 use scheduler_calendar::{Calendar, CronExpr, TZDB_VERSION, Zone};
 use scheduler_core::launch;
@@ -410,7 +411,8 @@ impl Round<'_> {
 
     async fn begin(&self, entry: &Entry, state: TickState, waiting: Waiting) -> StoreResult<Settled> {
         let (schedule, defaults) = (&entry.schedule, self.services.settings.run_defaults);
-        let new = launch::of_instant(schedule, waiting.instant, waiting.catch_up, defaults, self.now);
+        let mut new = launch::of_instant(schedule, waiting.instant, waiting.catch_up, defaults, self.now);
+        traces::begin(&mut new);
         let run = new.run.id.clone();
         let begun = TickState { waiting: None, ..state.clone() };
         let tick = Tick { state: begun, version: schedule.version, begins: Some(new) };

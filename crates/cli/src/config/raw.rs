@@ -283,7 +283,7 @@ section!(Retention {
 });
 
 section!(Telemetry {
-    /// Where traces go (OTLP); empty: nowhere.
+    /// Where traces go: the base address of an OTLP collector over HTTP, such as http://127.0.0.1:4318; empty: nowhere.
     otlp_endpoint: String = String::new(),
     /// The same, from a file.
     otlp_endpoint_file: String = String::new(),

@@ -62,6 +62,7 @@ pub struct Config {
     pub completed_runs: Duration,
     pub outbound_events: Duration,
     pub log_format: LogFormat,
+    pub otlp_endpoint: Option<String>,
     pub metrics_listen: Option<SocketAddr>,
     pub grace: Duration,
 }
@@ -138,6 +139,7 @@ pub fn validate(mut file: Scheduler) -> Result<Config, ConfigError> {
             &file.telemetry.log_format,
             &[("json", LogFormat::Json), ("pretty", LogFormat::Pretty)],
         )?,
+        otlp_endpoint: Some(file.telemetry.otlp_endpoint).filter(|url| !url.is_empty()),
         metrics_listen,
         grace: Duration::from_secs(file.shutdown.grace_seconds),
         limits: file.limits,

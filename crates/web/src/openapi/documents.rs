@@ -133,8 +133,8 @@ struct SidecarImage {
 enum Usage {
     /// Positions in `purls`.
     Positions(Vec<u32>),
-    /// The same as a roaring bitmap in the portable format.
-    #[schema(format = Byte)]
+    /// The same as a roaring bitmap in the portable format, in base64.
+    #[schema(format = "roaring-bitmap", example = "OjAAAAAAAAA=")]
     Bitmap(String),
 }
 

@@ -20,8 +20,8 @@ pub struct PageQuery {
     /// The most items of the answer.
     #[param(nullable = false, minimum = 1, maximum = 500, default = 50)]
     limit: Option<u16>,
-    /// `nextCursor` of the page before.
-    #[param(nullable = false)]
+    /// `nextCursor` of the page before; empty: the first page.
+    #[param(nullable = false, format = "cursor")]
     cursor: Option<String>,
 }
 
