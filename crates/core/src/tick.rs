@@ -12,6 +12,10 @@ use std::time::Duration;
 /// An instant that is handled so much later counts as missed. Clocks that differ or jump by less are no downtime.
 pub const GRACE: Duration = Duration::from_secs(60);
 
+/// A handled instant that is so far ahead of the clock was handled by a clock that was wrong. Two clocks that are each right to
+/// a minute differ by less.
+const AHEAD_MAX: Duration = Duration::from_secs(180);
+
 /// The instants of one calendar, in order.
 pub trait Instants {
     /// The first one strictly later.
@@ -134,12 +138,16 @@ pub enum Due {
     Skip(Timestamp),
 }
 
-/// What is due at `now`, of the instants after `handled`. Takes a bounded number of steps, however many were missed.
+/// Where counting goes on from at `now`: the last handled instant, unless the clock was far ahead when that was handled and is
+/// not any more, which must not silence a schedule until then. What had begun is known by the runs' ids and comes to nothing new.
+/// Where it is another one than `handled`, it becomes what is handled: counted from now at every look, nothing would ever be due.
+pub fn counts_from(handled: Timestamp, now: Timestamp) -> Timestamp {
+    if handled.since(now) > AHEAD_MAX { now } else { handled }
+}
+
+/// What is due at `now`, of the instants after `handled`, which [`counts_from`] gave. Takes a bounded number of steps, however many were missed.
 pub fn due(schedule: &Schedule, instants: &impl Instants, handled: Timestamp, now: Timestamp) -> Due {
     let fires = |instant| fires_at(schedule, instants, instant);
-    // A clock that was far ahead, and is not any more, must not silence a schedule until then. What it had begun is known by
-    // the runs' ids and comes to nothing new.
-    let handled = if handled.since(now) > GRACE { now } else { handled };
     let Some(first) = instants.next(handled) else { return Due::Nothing(None) };
     if fires(first) > now {
         return Due::Nothing(Some(fires(first)));

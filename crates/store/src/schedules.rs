@@ -122,9 +122,16 @@ impl ScheduleStore for EmbeddedStore {
 
     async fn subscribers(&self, source: Source) -> StoreResult<Vec<Schedule>> {
         self.read(move |view| {
-            let mut schedules: Vec<Schedule> = view.docs(Cf::Schedules, &[])?;
+            let mut schedules: Vec<Schedule> = Vec::new();
             let hears = |schedule: &Schedule| schedule.spec.enabled && schedule.spec.on_events.contains(&source);
-            schedules.retain(|schedule| schedule.deleted_at.is_none() && hears(schedule));
+            view.visit(Cf::Schedules, &[], &mut |_, value| {
+                match doc::decode::<Schedule>("a schedule", value) {
+                    Ok(schedule) if schedule.deleted_at.is_none() && hears(&schedule) => schedules.push(schedule),
+                    Ok(_) => {}
+                    Err(error) => tracing::error!(%error, "a schedule that cannot be read hears no export"),
+                }
+                Ok(true)
+            })?;
             Ok(schedules)
         })
         .await

@@ -38,6 +38,12 @@ fn tick(tx: &mut Tx<'_>, tick: Tick) -> StoreResult<Ticked> {
     Ok(Ticked::Done(state))
 }
 
+/// A schedule by its key, for an error.
+fn named(key: &[u8]) -> String {
+    let id = key.split(|byte| *byte == 0).next_back().unwrap_or_default();
+    format!("schedule {}", String::from_utf8_lossy(id))
+}
+
 #[async_trait]
 impl TickStore for EmbeddedStore {
     async fn ticks(&self, of: &[(TenantId, ScheduleId)]) -> StoreResult<Vec<Option<TickState>>> {
@@ -49,7 +55,7 @@ impl TickStore for EmbeddedStore {
         self.submit(move |tx| tick(tx, decided)).await
     }
 
-    async fn schedule_changes(&self, after: u64, limit: usize) -> StoreResult<Vec<(u64, Schedule)>> {
+    async fn schedule_changes(&self, after: u64, limit: usize) -> StoreResult<Vec<(u64, StoreResult<Schedule>)>> {
         let from = Key::default().number(after).done();
         self.read(move |view| {
             let mut changes = Vec::new();
@@ -57,7 +63,7 @@ impl TickStore for EmbeddedStore {
                 if changes.len() < limit
                     && let Some(bytes) = view.get(Cf::Schedules, key)?
                 {
-                    changes.push((trailing_number(number), doc::decode("a schedule", &bytes)?));
+                    changes.push((trailing_number(number), doc::decode(&named(key), &bytes)));
                 }
                 Ok(changes.len() < limit)
             })?;

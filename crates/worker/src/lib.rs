@@ -4,6 +4,7 @@
 //! - WRK-2: a loop that meets a store which is away waits for it; it drops nothing and panics never.
 
 mod admission;
+mod beginning;
 mod call;
 mod committing;
 mod fleet;

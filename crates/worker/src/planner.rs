@@ -5,23 +5,19 @@
 //! 3. A schedule whose last run has ended takes what waits for it into a new run.
 //! 4. A run that is being planned gets its images, its order, its limits and its segments (see `planning`).
 
-use crate::admission::Admission;
+use crate::beginning::Beginning;
 use crate::committing::{Committing, Ended};
 use crate::index_host::IndexState;
 use crate::planning::{PlanError, plan_run};
 use crate::runner;
 use crate::services::Services;
 use crate::traces;
-use scheduler_core::launch;
-use scheduler_core::ports::{Begun, NewRun, StoreError, StoreResult, Subscription};
-use scheduler_core::tick;
+use scheduler_core::ports::{StoreError, StoreResult};
 use scheduler_core::window::{DebounceWindow, Decision};
 use scheduler_model::ids::content_id;
-use scheduler_model::{
-    Batch, BatchId, ExportHead, Priority, Reason, Run, RunId, Schedule, ScheduleId, Source, TenantId, Timestamp,
-};
+use scheduler_model::{Batch, BatchId, ExportHead, Priority, Source, Timestamp};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -36,9 +32,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// A planner that cannot reach the store rests.
 const STORE_RETRY: Duration = Duration::from_secs(1);
-
-/// What a schedule left over is taken by a run of its own when no other one comes for so long.
-const CONTINUE_AFTER: Duration = Duration::from_secs(300);
 
 /// Runs that one look plans.
 const LOOK_LEN_MAX: usize = 512;
@@ -100,9 +93,10 @@ impl Planner {
                 again = again.min(until);
             }
         }
-        self.distribute().await?;
-        self.take_waiting().await?;
-        self.continue_spills().await?;
+        let beginning = Beginning::new(&self.services);
+        beginning.distribute().await?;
+        beginning.take_waiting().await?;
+        beginning.continue_spills().await?;
         if self.owes_segments {
             runner::recover(&self.services).await?;
             self.owes_segments = false;
@@ -136,7 +130,11 @@ impl Planner {
             }
             let (tenant, id) = (run.tenant.clone(), run.id.clone());
             let span = traces::of_run(&run, info_span!("plan", run = %id, trigger = run.trigger.as_str()));
-            match plan_run(&services, run, input, warm).instrument(span.clone()).await {
+            let planned = match input {
+                Ok(input) => plan_run(&services, run, input, warm).instrument(span.clone()).await,
+                Err(error) => Err(error.into()),
+            };
+            match planned {
                 Ok(Some(plan)) => {
                     tally.planned += 1;
                     committing.add(plan, span);
@@ -203,131 +201,6 @@ impl Planner {
             }
         }
     }
-
-    /// Hands closed batches to their subscribers.
-    async fn distribute(&self) -> StoreResult<()> {
-        let store = &self.services.store;
-        for batch in store.unplanned_batches().await? {
-            let exports = store.batch_heads(&batch.id).await?;
-            let to: Vec<Subscription> = store
-                .subscribers(batch.source)
-                .await?
-                .into_iter()
-                .filter(|schedule| exports.iter().any(|export| export.tenants.includes(&schedule.tenant)))
-                .map(|schedule| Subscription {
-                    tenant: schedule.tenant,
-                    schedule: schedule.id,
-                    batch: batch.id.clone(),
-                })
-                .collect();
-            info!(batch = %batch.id, schedules = to.len(), "a batch is handed to its subscribers");
-            store.distribute(&batch.id, to).await?;
-        }
-        Ok(())
-    }
-
-    /// Begins runs for schedules that have something waiting and no run that goes. What carries KEV does not wait.
-    async fn take_waiting(&self) -> StoreResult<()> {
-        let store = &self.services.store;
-        let mut by_schedule: BTreeMap<(TenantId, ScheduleId), Vec<Subscription>> = BTreeMap::new();
-        for waiting in store.waiting().await? {
-            by_schedule.entry((waiting.tenant.clone(), waiting.schedule.clone())).or_default().push(waiting);
-        }
-        let mut admission = Admission::new(&self.services.settings);
-        for ((tenant, id), waiting) in by_schedule {
-            let Some(schedule) = store.schedule_with_deleted(&tenant, &id).await? else { continue };
-            let mut exports: Vec<Vec<ExportHead>> = Vec::new();
-            for taken in &waiting {
-                exports.push(store.batch_heads(&taken.batch).await?);
-            }
-            let urgent = exports
-                .iter()
-                .flatten()
-                .any(|export| export.tenants.includes(&tenant) && export.priority == Priority::Kev);
-            let goes = !store.live_runs(&tenant, &id).await?.is_empty();
-            if !urgent && (goes || !self.is_their_turn(&schedule).await?) {
-                continue;
-            }
-            // A run has one trigger, so each source makes one of its own.
-            for source in Source::ALL {
-                let of_source: Vec<ExportHead> =
-                    exports.iter().flatten().filter(|e| e.source == source).cloned().collect();
-                let takes: Vec<Subscription> = waiting
-                    .iter()
-                    .zip(&exports)
-                    .filter(|(_, exports)| exports.first().is_some_and(|e| e.source == source))
-                    .map(|(taken, _)| taken.clone())
-                    .collect();
-                if !takes.is_empty() && admission.admits(store.as_ref(), &tenant).await? {
-                    let now = self.services.clock.now();
-                    let defaults = self.services.settings.run_defaults;
-                    let mut new = launch::of_exports(&schedule, source, takes, &of_source, defaults, now);
-                    traces::begin_of(&mut new, &of_source);
-                    self.begin(new).await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the exports that wait for a schedule go before an instant of it that waits too.
-    async fn is_their_turn(&self, schedule: &Schedule) -> StoreResult<bool> {
-        let store = &self.services.store;
-        let state = store.ticks(&[(schedule.tenant.clone(), schedule.id.clone())]).await?.pop().flatten();
-        if state.is_none_or(|state| state.waits(schedule).is_none()) {
-            return Ok(true);
-        }
-        let last = store.last_run(&schedule.tenant, &schedule.id).await?;
-        Ok(tick::exports_go_first(last.map(|run| run.trigger)))
-    }
-
-    /// Begins continuation runs for what was left over and not taken.
-    async fn continue_spills(&self) -> StoreResult<()> {
-        let store = &self.services.store;
-        let now = self.services.clock.now();
-        let mut admission = Admission::new(&self.services.settings);
-        for spill in store.spills_before(now.minus(CONTINUE_AFTER)).await? {
-            let Some(schedule) = store.schedule(&spill.tenant, &spill.schedule).await? else { continue };
-            let Some(continued) = store.run(&spill.tenant, &spill.run).await? else { continue };
-            if !schedule.spec.enabled || !store.live_runs(&spill.tenant, &spill.schedule).await?.is_empty() {
-                continue;
-            }
-            if admission.admits(store.as_ref(), &spill.tenant).await? {
-                let mut new = continuation(&schedule, &continued, self.services.settings.run_defaults, now);
-                traces::begin(&mut new);
-                self.begin(new).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn begin(&self, new: NewRun) -> StoreResult<()> {
-        let (id, trigger, tenant) = (new.run.id.clone(), new.run.trigger, new.run.tenant.clone());
-        let moves = !new.passed.is_empty();
-        match self.services.store.begin_run(new).await {
-            Ok(begun) => {
-                info!(run = %id, trigger = trigger.as_str(), ?begun, "a run begins");
-                if moves && begun == Begun::New { self.tell_holes(&tenant, &id).await } else { Ok(()) }
-            }
-            // Somebody else took what waited.
-            Err(StoreError::Conflict { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-impl Planner {
-    /// Tells of the holes between windows that a run's exports have shown: time of which no export spoke.
-    async fn tell_holes(&self, tenant: &TenantId, run: &RunId) -> StoreResult<()> {
-        for cursor in self.services.store.cursors(tenant).await? {
-            for hole in cursor.holes.iter().filter(|hole| hole.found_by == *run) {
-                let source = cursor.source.as_str();
-                warn!(tenant = %tenant, source, from = %hole.from, to = %hole.to, run = %run, "no export covers this time");
-                metrics::counter!("scheduler_window_holes_total", "source" => source).increment(1);
-            }
-        }
-        Ok(())
-    }
 }
 
 /// A batch of exports. Its id derives from the deliveries and what they said.
@@ -338,16 +211,4 @@ fn batch(source: Source, exports: &[ExportHead], now: Timestamp) -> Batch {
     #[expect(clippy::expect_used, reason = "a content id is 32 hexadecimal digits")]
     let id = BatchId::try_from(content_id("batch", &parts)).expect("a content id is an id");
     Batch { id, source, closed_at: now, events: exports.iter().map(|e| e.event_id.clone()).collect() }
-}
-
-/// A run over nothing but what the schedule left over.
-fn continuation(schedule: &Schedule, continued: &Run, defaults: launch::RunDefaults, now: Timestamp) -> NewRun {
-    let reason = Reason { continues: Some(continued.id.clone()), ..Reason::default() };
-    let id = launch::continuation_run_id(schedule, &continued.id);
-    let mut new = launch::of_schedule(id, schedule, continued.trigger, reason, defaults, now);
-    new.run.traceparent = continued.traceparent.clone();
-    new.input.keys = Some(Vec::new());
-    // What was left over has qualified already.
-    new.input.only_if = scheduler_model::OnlyIf::default();
-    new
 }

@@ -5,21 +5,25 @@
 //! - TIC-6: a schedule that cannot be read or decided holds up itself alone.
 //! - TIC-7: a look costs what is due and what waits, not what there is; both in bounded portions.
 
+mod round;
+mod row;
+
 use crate::admission::Admission;
 use crate::services::Services;
-use crate::traces;
 use futures::stream::{self, StreamExt};
+use round::Round;
+use row::WaitingRow;
 use scheduler_calendar::{Calendar, CronExpr, TZDB_VERSION, Zone};
-use scheduler_core::launch;
-use scheduler_core::ports::{Conductor, Store, StoreError, StoreResult, Tick, Ticked};
-use scheduler_core::tick::{self, Dropped, Due, Instants, Meeting, Obstacle, TickState, Waiting};
+use scheduler_core::ports::{Conductor, StoreResult, Tick, Ticked};
+use scheduler_core::tick::{self, Instants, TickState};
 use scheduler_model::{RunId, Schedule, ScheduleId, TenantId, Timestamp};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 
 /// Wall time may jump while a timer sleeps; so it is looked at so often. Only the head of the agenda is.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -82,50 +86,8 @@ pub struct Ticker {
     entries: HashMap<Key, Entry>,
     agenda: BinaryHeap<Reverse<(Timestamp, Key)>>,
     waiting: WaitingRow,
-}
-
-/// Schedules with an instant that waits. Tenants take turns, so that one with thousands holds up no other.
-#[derive(Default)]
-struct WaitingRow {
-    turns: VecDeque<TenantId>,
-    of_tenant: HashMap<TenantId, VecDeque<ScheduleId>>,
-    members: HashSet<Key>,
-}
-
-impl WaitingRow {
-    fn push(&mut self, key: &Key) {
-        if self.members.insert(key.clone()) {
-            let row = self.of_tenant.entry(key.0.clone()).or_default();
-            if row.is_empty() {
-                self.turns.push_back(key.0.clone());
-            }
-            row.push_back(key.1.clone());
-        }
-    }
-
-    /// Takes the first that may have a run, of each tenant its share.
-    async fn take(&mut self, admission: &mut Admission, store: &dyn Store) -> StoreResult<Vec<Key>> {
-        let turns = self.turns.len().min(LOOK_LEN_MAX);
-        let share = LOOK_LEN_MAX / turns.max(1);
-        let mut taken = Vec::new();
-        for _ in 0..turns {
-            let Some(tenant) = self.turns.front().cloned() else { break };
-            let room = usize::try_from(admission.room(store, &tenant).await?).unwrap_or(usize::MAX);
-            self.turns.pop_front();
-            let Some(row) = self.of_tenant.get_mut(&tenant) else { continue };
-            let own = row.drain(..row.len().min(room).min(share)).map(|schedule| (tenant.clone(), schedule));
-            taken.extend(own);
-            if row.is_empty() {
-                self.of_tenant.remove(&tenant);
-            } else {
-                self.turns.push_back(tenant);
-            }
-        }
-        for key in &taken {
-            self.members.remove(key);
-        }
-        Ok(taken)
-    }
+    /// The latest time that the clock has shown since it went back last.
+    latest: Timestamp,
 }
 
 impl Ticker {
@@ -138,6 +100,7 @@ impl Ticker {
             entries: HashMap::new(),
             agenda: BinaryHeap::new(),
             waiting: WaitingRow::default(),
+            latest: Timestamp::from_millis(i64::MIN),
         }
     }
 
@@ -167,6 +130,11 @@ impl Ticker {
     pub async fn look(&mut self) -> StoreResult<Timestamp> {
         self.refresh().await?;
         let now = self.services.clock.now();
+        if self.latest.since(now) > tick::GRACE {
+            self.reorder();
+            self.latest = now;
+        }
+        self.latest = self.latest.max(now);
         let mut admission = Admission::new(&self.services.settings);
         let waiting = self.waiting.take(&mut admission, self.services.store.as_ref()).await?;
         let due = self.take_due(now);
@@ -180,7 +148,7 @@ impl Ticker {
         Ok(match head {
             // There was more than one look decides, and it got on.
             _ if full && begun > 0 => now,
-            Some(head) if self.waiting.members.is_empty() => head,
+            Some(head) if self.waiting.is_empty() => head,
             Some(head) => head.min(now.plus(LOOK_EVERY)),
             None => now.plus(LOOK_EVERY),
         })
@@ -192,7 +160,14 @@ impl Ticker {
             let changes = self.services.store.schedule_changes(self.seen, PAGE_LEN_MAX).await?;
             let Some((last, _)) = changes.last() else { return Ok(()) };
             let (last, len) = (*last, changes.len());
-            self.enter(changes.into_iter().map(|(_, schedule)| schedule).collect()).await?;
+            let mut schedules = Vec::with_capacity(len);
+            for (_, schedule) in changes {
+                match schedule {
+                    Ok(schedule) => schedules.push(schedule),
+                    Err(error) => note_broken(&error.to_string(), "a schedule cannot be read, and does not tick"),
+                }
+            }
+            self.enter(schedules).await?;
             self.seen = last;
             if len < PAGE_LEN_MAX {
                 return Ok(());
@@ -203,7 +178,7 @@ impl Ticker {
     /// Takes schedules as they stand in the store.
     async fn enter(&mut self, schedules: Vec<Schedule>) -> StoreResult<()> {
         let keys: Vec<Key> = schedules.iter().map(key).collect();
-        let states = self.services.store.ticks(&keys).await?;
+        let states = self.states(&keys).await?;
         let mut unsaved = Vec::new();
         for ((schedule, key), stored) in schedules.into_iter().zip(keys).zip(states) {
             let ticks = schedule.spec.enabled && schedule.deleted_at.is_none();
@@ -211,12 +186,19 @@ impl Ticker {
                 self.entries.remove(&key);
                 continue;
             };
+            let stored = match stored {
+                Ok(stored) => stored,
+                Err(error) => {
+                    note_broken(&error.to_string(), format_args!("schedule {} does not tick", schedule.id));
+                    self.entries.remove(&key);
+                    continue;
+                }
+            };
             let instants = match calendar(expression, &schedule.spec.timezone) {
                 Ok(calendar) => Some(Arc::new(ByCalendar(calendar))),
                 Err(error) => {
                     // It was valid when it was saved, by another program or other time-zone data.
-                    error!(schedule = %schedule.id, tenant = %schedule.tenant, error, "a schedule cannot tick");
-                    metrics::counter!("scheduler_ticks_total", "result" => "broken").increment(1);
+                    note_broken(&error, format_args!("schedule {} cannot tick", schedule.id));
                     None
                 }
             };
@@ -233,20 +215,52 @@ impl Ticker {
         let saved: Vec<StoreResult<Ticked>> =
             stream::iter(unsaved).map(|tick| store.tick(tick)).buffer_unordered(AT_ONCE).collect().await;
         for ticked in saved {
-            // A stale one is found out when it is due.
-            if let Ticked::Done(state) = ticked?
-                && let Some(entry) = self.entries.get_mut(&(state.tenant.clone(), state.schedule.clone()))
-            {
-                entry.state = state;
+            match ticked {
+                Ok(Ticked::Done(state)) => {
+                    if let Some(entry) = self.entries.get_mut(&(state.tenant.clone(), state.schedule.clone())) {
+                        entry.state = state;
+                    }
+                }
+                // It is found out when it is due.
+                Ok(Ticked::Busy | Ticked::Stale) => {}
+                Err(error) if error.is_retryable() => return Err(error),
+                Err(error) => note_broken(&error.to_string(), "the state of a schedule cannot be written"),
             }
         }
         Ok(())
     }
 
+    /// The states of schedules, in the order asked. One that cannot be read holds up no other.
+    async fn states(&self, keys: &[Key]) -> StoreResult<Vec<StoreResult<Option<TickState>>>> {
+        let store = &self.services.store;
+        match store.ticks(keys).await {
+            Ok(states) => return Ok(states.into_iter().map(Ok).collect()),
+            Err(error) if error.is_retryable() => return Err(error),
+            Err(_) => {}
+        }
+        let mut states = Vec::with_capacity(keys.len());
+        for key in keys {
+            match store.ticks(std::slice::from_ref(key)).await {
+                Ok(mut state) => states.push(Ok(state.pop().flatten())),
+                Err(error) if error.is_retryable() => return Err(error),
+                Err(error) => states.push(Err(error)),
+            }
+        }
+        Ok(states)
+    }
+
     /// Puts a schedule on the agenda, and into the row of those that wait.
     fn remember(&mut self, key: Key, mut entry: Entry) {
-        let next = entry.state.next.zip(entry.instants.as_ref());
-        let at = next.map(|(next, instants)| tick::fires_at(&entry.schedule, instants.as_ref(), next));
+        let (handled, now) = (entry.state.handled, self.services.clock.now());
+        let at = entry.instants.as_ref().and_then(|instants| {
+            // What the clock was wrong about is put right at once.
+            let is_wrong = tick::counts_from(handled, now) != handled;
+            if is_wrong {
+                Some(now)
+            } else {
+                Some(tick::fires_at(&entry.schedule, instants.as_ref(), entry.state.next?))
+            }
+        });
         entry.at = at;
         if entry.state.waiting.is_some() {
             self.waiting.push(&key);
@@ -254,6 +268,15 @@ impl Ticker {
         self.entries.insert(key.clone(), entry);
         if let Some(at) = at {
             self.agenda.push(Reverse((at, key)));
+        }
+    }
+
+    /// Makes the agenda anew, by a clock that has gone back.
+    fn reorder(&mut self) {
+        warn!("the clock has gone back");
+        self.agenda.clear();
+        for (key, entry) in std::mem::take(&mut self.entries) {
+            self.remember(key, entry);
         }
     }
 
@@ -323,8 +346,7 @@ impl Ticker {
                     failed = Some(error);
                 }
                 Err(error) => {
-                    error!(%error, schedule = %key.1, tenant = %key.0, "a schedule cannot be decided");
-                    metrics::counter!("scheduler_ticks_total", "result" => "broken").increment(1);
+                    note_broken(&error.to_string(), format_args!("schedule {} cannot be decided", key.1));
                     self.put_off(key, now.plus(BROKEN_AFTER));
                 }
             }
@@ -341,140 +363,17 @@ impl Ticker {
             self.put_off(key.clone(), later);
         }
         for key in keys {
-            match self.services.store.schedule(&key.0, &key.1).await? {
-                Some(schedule) => schedules.push(schedule),
-                None => drop(self.entries.remove(&key)),
+            match self.services.store.schedule(&key.0, &key.1).await {
+                Ok(Some(schedule)) => schedules.push(schedule),
+                Ok(None) => drop(self.entries.remove(&key)),
+                Err(error) if error.is_retryable() => return Err(error),
+                Err(error) => {
+                    note_broken(&error.to_string(), format_args!("schedule {} does not tick any more", key.1));
+                    self.entries.remove(&key);
+                }
             }
         }
         self.enter(schedules).await
-    }
-}
-
-/// What the decisions of one look share.
-struct Round<'a> {
-    services: &'a Services,
-    conductor: &'a dyn Conductor,
-    /// Schedules that exports wait for.
-    exports: HashSet<Key>,
-    admission: tokio::sync::Mutex<Admission>,
-    now: Timestamp,
-}
-
-impl Round<'_> {
-    /// Decides one schedule and makes that durable.
-    async fn settle(&self, entry: &Entry) -> StoreResult<Settled> {
-        let schedule = &entry.schedule;
-        let mut state = entry.state.clone();
-        let earlier = state.waiting;
-        let mut fresh = None;
-        if let Some(instants) = &entry.instants {
-            match tick::due(schedule, instants.as_ref(), state.handled, self.now) {
-                Due::Nothing(_) => {}
-                Due::Run { instant, catch_up } => {
-                    state.handled = instant;
-                    let catch_up = catch_up || earlier.is_some();
-                    state.waiting = Some(Waiting { instant, catch_up, obstacle: Obstacle::Overlap });
-                    fresh = Some(instant);
-                }
-                Due::Skip(instant) => {
-                    state.handled = instant;
-                    state.dropped = Some(Dropped { instant, obstacle: Obstacle::Misfire });
-                    note(schedule, instant, "dropped", Obstacle::Misfire);
-                }
-            }
-            state.next = instants.next(state.handled);
-            state.time_zone_data = TZDB_VERSION.to_owned();
-        }
-        let Some(waiting) = state.waiting else { return self.save(entry, state).await };
-        let live = self.services.store.live_runs(&schedule.tenant, &schedule.id).await?;
-        match tick::meet(schedule.spec.overlap, &live) {
-            Meeting::Begin if self.exports_first(schedule).await? => self.wait(entry, state, Obstacle::Overlap).await,
-            Meeting::Begin if !self.admits(schedule).await? => self.wait(entry, state, Obstacle::Limits).await,
-            Meeting::Begin => self.begin(entry, state, waiting).await,
-            Meeting::Drop if let Some(instant) = fresh => {
-                state.waiting = earlier;
-                state.dropped = Some(Dropped { instant, obstacle: Obstacle::Overlap });
-                note(schedule, instant, "dropped", Obstacle::Overlap);
-                self.save(entry, state).await
-            }
-            Meeting::Drop | Meeting::Wait => self.wait(entry, state, Obstacle::Overlap).await,
-            Meeting::Replace(runs) => {
-                // The instant first: a crash in between must not leave a cancelled run that nothing follows.
-                let settled = self.wait(entry, state, Obstacle::Overlap).await?;
-                if matches!(settled, Settled::Done(..)) {
-                    self.cancel(schedule, runs).await?;
-                }
-                Ok(settled)
-            }
-        }
-    }
-
-    async fn begin(&self, entry: &Entry, state: TickState, waiting: Waiting) -> StoreResult<Settled> {
-        let (schedule, defaults) = (&entry.schedule, self.services.settings.run_defaults);
-        let mut new = launch::of_instant(schedule, waiting.instant, waiting.catch_up, defaults, self.now);
-        traces::begin(&mut new);
-        let run = new.run.id.clone();
-        let begun = TickState { waiting: None, ..state.clone() };
-        let tick = Tick { state: begun, version: schedule.version, begins: Some(new) };
-        match self.services.store.tick(tick).await? {
-            Ticked::Done(state) => {
-                info!(run = %run, schedule = %schedule.id, instant = %waiting.instant, catch_up = waiting.catch_up, "a run begins by the clock");
-                metrics::counter!("scheduler_ticks_total", "result" => "begun").increment(1);
-                Ok(Settled::Done(state, Some(run)))
-            }
-            Ticked::Busy => self.wait(entry, state, Obstacle::Overlap).await,
-            Ticked::Stale => Ok(Settled::Stale),
-        }
-    }
-
-    async fn wait(&self, entry: &Entry, mut state: TickState, obstacle: Obstacle) -> StoreResult<Settled> {
-        if let Some(waiting) = &mut state.waiting {
-            waiting.obstacle = obstacle;
-            if entry.state.waiting != Some(*waiting) {
-                note(&entry.schedule, waiting.instant, "waits", obstacle);
-            }
-        }
-        self.save(entry, state).await
-    }
-
-    /// Makes a state durable, if it is another one.
-    async fn save(&self, entry: &Entry, state: TickState) -> StoreResult<Settled> {
-        if state == entry.state {
-            return Ok(Settled::Done(state, None));
-        }
-        let tick = Tick { state, version: entry.schedule.version, begins: None };
-        match self.services.store.tick(tick).await? {
-            Ticked::Done(state) => Ok(Settled::Done(state, None)),
-            Ticked::Busy | Ticked::Stale => Ok(Settled::Stale),
-        }
-    }
-
-    async fn exports_first(&self, schedule: &Schedule) -> StoreResult<bool> {
-        if !self.exports.contains(&key(schedule)) {
-            return Ok(false);
-        }
-        let last = self.services.store.last_run(&schedule.tenant, &schedule.id).await?;
-        Ok(tick::exports_go_first(last.map(|run| run.trigger)))
-    }
-
-    async fn admits(&self, schedule: &Schedule) -> StoreResult<bool> {
-        self.admission.lock().await.admits(self.services.store.as_ref(), &schedule.tenant).await
-    }
-
-    /// Cancels runs for an instant. It begins when they have ended, that is when nobody can write for them any more.
-    async fn cancel(&self, schedule: &Schedule, runs: Vec<RunId>) -> StoreResult<()> {
-        for run in runs {
-            match self.services.store.request_cancel(&schedule.tenant, &run, self.now).await {
-                Ok(_) => {
-                    info!(run = %run, schedule = %schedule.id, "a run is replaced by the next one");
-                    self.conductor.run_cancelled(&schedule.tenant, &run).await;
-                }
-                // It has ended by itself.
-                Err(StoreError::Conflict { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 }
 
@@ -488,7 +387,8 @@ fn calendar(expression: &str, zone: &str) -> Result<Calendar, String> {
     Ok(Calendar { expr, zone })
 }
 
-fn note(schedule: &Schedule, instant: Timestamp, result: &'static str, obstacle: Obstacle) {
-    info!(schedule = %schedule.id, tenant = %schedule.tenant, instant = %instant, result, obstacle = obstacle.as_str(), "an instant gets no run now");
-    metrics::counter!("scheduler_ticks_total", "result" => result).increment(1);
+/// One schedule is broken; the others go on.
+fn note_broken(error: &str, what: impl Display) {
+    error!(error, "{what}");
+    metrics::counter!("scheduler_ticks_total", "result" => "broken").increment(1);
 }

@@ -166,8 +166,9 @@ pub trait RunStore: Send + Sync {
     /// limit too.
     async fn begin_run_within(&self, new: NewRun, allowance: Allowance) -> StoreResult<Begun>;
 
-    /// Runs that are being planned, oldest first.
-    async fn planning(&self) -> StoreResult<Vec<(Run, PlanInput)>>;
+    /// Runs that are being planned, oldest first, each with what it was asked to look at, or the error where that cannot be
+    /// read. A run that cannot be read itself is left out.
+    async fn planning(&self) -> StoreResult<Vec<(Run, StoreResult<PlanInput>)>>;
 
     /// Makes a plan durable: the run, its segments, and what its schedule has left over, in one write. `Conflict` when
     /// the run is not in state `planning` any more.

@@ -36,6 +36,6 @@ pub trait ScheduleStore: Send + Sync {
         limit: usize,
     ) -> StoreResult<Page<Schedule>>;
 
-    /// The enabled schedules of all tenants that hear the source, in a stable order.
+    /// The enabled schedules of all tenants that hear the source, in a stable order. One that cannot be read is left out.
     async fn subscribers(&self, source: Source) -> StoreResult<Vec<Schedule>>;
 }

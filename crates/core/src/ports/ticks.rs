@@ -37,6 +37,7 @@ pub trait TickStore: Send + Sync {
     async fn tick(&self, tick: Tick) -> StoreResult<Ticked>;
 
     /// The schedules that changed after change number `after`, deleted ones too, each once with its last change, in the
-    /// order of these; at most `limit`. A number is readable only when all lower ones are.
-    async fn schedule_changes(&self, after: u64, limit: usize) -> StoreResult<Vec<(u64, Schedule)>>;
+    /// order of these; at most `limit`. A number is readable only when all lower ones are. A schedule that cannot be read is
+    /// told as the error: it holds up no other.
+    async fn schedule_changes(&self, after: u64, limit: usize) -> StoreResult<Vec<(u64, StoreResult<Schedule>)>>;
 }

@@ -18,11 +18,16 @@ fn indexed(read: &(impl Read + ?Sized), key: &[u8], prefix_len: usize) -> StoreR
     read.doc(Cf::Runs, key.get(prefix_len..).unwrap_or_default())
 }
 
-pub(crate) fn planning(read: &(impl Read + ?Sized)) -> StoreResult<Vec<(Run, PlanInput)>> {
+pub(crate) fn planning(read: &(impl Read + ?Sized)) -> StoreResult<Vec<(Run, StoreResult<PlanInput>)>> {
     let mut planning = Vec::new();
     read.visit(Cf::Planning, &[], &mut |id, value| {
-        let input = doc::decode("a plan input", value)?;
-        planning.extend(indexed(read, id, 0)?.map(|run| (run, input)));
+        match indexed(read, id, 0) {
+            Ok(run) => planning.extend(run.map(|run| (run, doc::decode("the plan of a run", value)))),
+            Err(error @ StoreError::Corrupt { .. }) => {
+                tracing::error!(%error, "a run that cannot be read stays unplanned")
+            }
+            Err(error) => return Err(error),
+        }
         Ok(true)
     })?;
     planning.sort_by(|(a, _), (b, _)| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));

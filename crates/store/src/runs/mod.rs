@@ -180,7 +180,7 @@ impl RunStore for EmbeddedStore {
         self.submit(move |tx| begin::begin_within(tx, new, allowance)).await
     }
 
-    async fn planning(&self) -> StoreResult<Vec<(Run, PlanInput)>> {
+    async fn planning(&self) -> StoreResult<Vec<(Run, StoreResult<PlanInput>)>> {
         self.read_queue(Cf::Planning, &[], |view| lists::planning(view)).await
     }
 

@@ -3,9 +3,14 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a bench that cannot be set up has to stop its test")]
 
 mod bench;
+mod crowd;
 mod only_if;
 mod pitfalls;
 mod planner;
 mod runner;
 mod simulation;
 mod store;
+mod ticker;
+mod tickers;
+mod world;
+mod year;

@@ -147,6 +147,12 @@ async fn a_run_that_cannot_be_planned_ends_in_error_and_holds_up_nobody() {
     let broken = bench.ended("broken").await;
     assert_eq!(broken.state, RunState::Error);
     assert!(broken.error.unwrap().contains("no purl at all"));
+    bench.store.unplannable.lock().insert(scheduler_testkit::store::build::id("unreadable"));
+    for name in ["unreadable", "readable"] {
+        bench.begin(name, Default::default()).await;
+    }
+    assert_eq!(bench.ended("readable").await.stats.completed, 2);
+    assert_eq!(bench.ended("unreadable").await.state, RunState::Error);
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,20 +14,53 @@ use scheduler_model::{
     RunId, Schedule, ScheduleId, Segment, SegmentId, SkipReason, Source, TagRecord, TenantId, Timestamp,
 };
 use scheduler_store::EmbeddedStore;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-/// A store that can be away.
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    None,
+    /// It does not come to the store.
+    Before,
+    /// The store does it, and the answer is lost.
+    After,
+}
+
+/// A store that can be away, and have faults.
 pub struct SwitchedStore {
     pub inner: Arc<EmbeddedStore>,
     away: AtomicBool,
     calls: Mutex<Vec<&'static str>>,
+    faults: Mutex<Box<dyn FnMut(&'static str) -> Fault + Send>>,
+    /// Schedules whose document cannot be read, and those whose state cannot.
+    pub unreadable: Mutex<[BTreeSet<ScheduleId>; 2]>,
+    /// Runs whose plan cannot be read.
+    pub unplannable: Mutex<BTreeSet<RunId>>,
 }
 
 impl SwitchedStore {
     pub fn new(inner: Arc<EmbeddedStore>) -> Self {
-        Self { inner, away: AtomicBool::new(false), calls: Mutex::default() }
+        let faults: Box<dyn FnMut(&'static str) -> Fault + Send> = Box::new(|_| Fault::None);
+        Self {
+            inner,
+            away: AtomicBool::new(false),
+            calls: Mutex::default(),
+            faults: Mutex::new(faults),
+            unreadable: Mutex::default(),
+            unplannable: Mutex::default(),
+        }
+    }
+
+    /// Lets somebody decide what becomes of each call.
+    pub fn set_faults(&self, faults: impl FnMut(&'static str) -> Fault + Send + 'static) {
+        *self.faults.lock() = Box::new(faults);
+    }
+
+    fn readable<T>(&self, which: usize, id: &ScheduleId, answer: T) -> StoreResult<T> {
+        if self.unreadable.lock()[which].contains(id) { Err(garbage(id.as_str())) } else { Ok(answer) }
     }
 
     pub fn set_away(&self, away: bool) {
@@ -39,14 +72,21 @@ impl SwitchedStore {
         self.calls.lock().iter().filter(|call| **call == name).count()
     }
 
-    fn enter(&self, call: &'static str) -> StoreResult<Hold> {
+    fn enter(&self, call: &'static str) -> StoreResult<(Hold, bool)> {
         self.calls.lock().push(call);
-        if self.away.load(Ordering::SeqCst) {
-            let source = std::io::Error::other("switched off");
-            return Err(StoreError::Unavailable { what: call.to_owned(), source: Box::new(source) });
-        }
-        Ok(Hold::new())
+        let fault = if self.away.load(Ordering::SeqCst) { Fault::Before } else { self.faults.lock()(call) };
+        if fault == Fault::Before { Err(away(call)) } else { Ok((Hold::new(), fault == Fault::After)) }
     }
+}
+
+fn garbage(what: &str) -> StoreError {
+    let source = std::io::Error::other("garbage");
+    StoreError::Corrupt { what: what.to_owned(), source: Box::new(source) }
+}
+
+fn away(call: &str) -> StoreError {
+    let source = std::io::Error::other("switched off");
+    StoreError::Unavailable { what: call.to_owned(), source: Box::new(source) }
 }
 
 /// Keeps the paused clock of the runtime from moving on by itself: a blocking task that waits for its end.
@@ -63,15 +103,17 @@ impl Hold {
 }
 
 macro_rules! delegate {
-    ($port:ident: $($name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {
+    ($port:ident: $($name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)* $([$($other:item)*])?) => {
         #[async_trait]
         impl $port for SwitchedStore {
             $(
                 async fn $name(&self, $($arg: $type),*) -> StoreResult<$answer> {
-                    let _hold = self.enter(stringify!($name))?;
-                    self.inner.$name($($arg),*).await
+                    let (_hold, is_lost) = self.enter(stringify!($name))?;
+                    let answer = self.inner.$name($($arg),*).await;
+                    if is_lost { Err(away(stringify!($name))) } else { answer }
                 }
             )*
+            $($($other)*)?
         }
     };
 }
@@ -88,10 +130,15 @@ delegate! { CatalogStore:
 delegate! { ScheduleStore:
     create_schedule(schedule: Schedule) -> ();
     update_schedule(schedule: Schedule, expected: u64) -> ();
-    schedule(tenant: &TenantId, id: &ScheduleId) -> Option<Schedule>;
     schedule_with_deleted(tenant: &TenantId, id: &ScheduleId) -> Option<Schedule>;
     schedules(tenant: &TenantId, filter: &ScheduleFilter, after: Option<&str>, limit: usize) -> Page<Schedule>;
     subscribers(source: Source) -> Vec<Schedule>;
+    [
+        async fn schedule(&self, tenant: &TenantId, id: &ScheduleId) -> StoreResult<Option<Schedule>> {
+            let _hold = self.enter("schedule")?;
+            self.readable(0, id, self.inner.schedule(tenant, id).await?)
+        }
+    ]
 }
 
 delegate! { EventStore:
@@ -109,7 +156,6 @@ delegate! { EventStore:
 delegate! { RunStore:
     begin_run(new: NewRun) -> Begun;
     begin_run_within(new: NewRun, allowance: Allowance) -> Begun;
-    planning() -> Vec<(Run, PlanInput)>;
     commit_plan(plan: PlannedRun) -> ();
     run(tenant: &TenantId, id: &RunId) -> Option<Run>;
     runs(tenant: &TenantId, filter: &RunFilter, after: Option<&str>, limit: usize) -> Page<Run>;
@@ -134,6 +180,18 @@ delegate! { RunStore:
     outbox(tenant: &TenantId, after: u64, limit: usize) -> Vec<OutboundEvent>;
     outbox_range(tenant: &TenantId) -> (u64, u64);
     trim_outbox(before: Timestamp) -> u64;
+    [
+        async fn planning(&self) -> StoreResult<Vec<(Run, StoreResult<PlanInput>)>> {
+            let _hold = self.enter("planning")?;
+            let mut planning = self.inner.planning().await?;
+            for (run, input) in &mut planning {
+                if self.unplannable.lock().contains(&run.id) {
+                    *input = Err(garbage(run.id.as_str()));
+                }
+            }
+            Ok(planning)
+        }
+    ]
 }
 
 delegate! { ReportStore:
@@ -143,9 +201,31 @@ delegate! { ReportStore:
 }
 
 delegate! { TickStore:
-    ticks(of: &[(TenantId, ScheduleId)]) -> Vec<Option<TickState>>;
-    tick(tick: Tick) -> Ticked;
-    schedule_changes(after: u64, limit: usize) -> Vec<(u64, Schedule)>;
+    [
+        async fn ticks(&self, of: &[(TenantId, ScheduleId)]) -> StoreResult<Vec<Option<TickState>>> {
+            let _hold = self.enter("ticks")?;
+            of.iter().try_for_each(|(_, id)| self.readable(1, id, ()))?;
+            self.inner.ticks(of).await
+        }
+
+        async fn tick(&self, tick: Tick) -> StoreResult<Ticked> {
+            let (_hold, is_lost) = self.enter("tick")?;
+            let id = tick.state.schedule.clone();
+            self.readable(0, &id, ())?;
+            self.readable(1, &id, ())?;
+            let answer = self.inner.tick(tick).await;
+            if is_lost { Err(away("tick")) } else { answer }
+        }
+
+        async fn schedule_changes(&self, after: u64, limit: usize) -> StoreResult<Vec<(u64, StoreResult<Schedule>)>> {
+            let _hold = self.enter("schedule_changes")?;
+            let changes = self.inner.schedule_changes(after, limit).await?.into_iter();
+            let told = changes.map(|(number, schedule)| {
+                (number, schedule.and_then(|schedule| self.readable(0, &schedule.id.clone(), schedule)))
+            });
+            Ok(told.collect())
+        }
+    ]
 }
 
 delegate! { Housekeeping:

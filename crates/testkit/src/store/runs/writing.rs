@@ -91,9 +91,13 @@ pub async fn a_run_that_is_planned_has_its_input_until_then(store: &impl RunStor
     store.begin_run(NewRun { input: input.clone(), ..new_run(&later) }).await.unwrap();
     store.begin_run(new_run(&earlier)).await.unwrap();
     let expected = [(earlier.clone(), plan_input()), (later, input)];
-    assert_eq!(store.planning().await.unwrap(), expected, "oldest first");
+    let planning = async || -> Vec<_> {
+        let all = store.planning().await.unwrap();
+        all.into_iter().map(|(run, input)| (run, input.unwrap())).collect()
+    };
+    assert_eq!(planning().await, expected, "oldest first");
     store.commit_plan(plan(&earlier, &[&[1]])).await.unwrap();
-    assert_eq!(store.planning().await.unwrap(), expected[1..]);
+    assert_eq!(planning().await, expected[1..]);
 }
 
 pub async fn p04_a_plan_is_made_durable_once(store: &impl RunStore) {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use scheduler_core::launch::RunDefaults;
-use scheduler_core::ports::{Clock, Conductor, Ids, Random};
+use scheduler_core::ports::{Clock, Conductor, Ids, Random, Store};
 use scheduler_model::{RunId, TenantId, Timestamp};
 use scheduler_queue::EmbeddedQueue;
 use scheduler_scanner::LocalPacer;
@@ -75,7 +75,7 @@ pub struct World {
 
 impl World {
     pub async fn new() -> Self {
-        let folder = TempDir::new().unwrap();
+        let folder = in_memory();
         let store = Arc::new(EmbeddedStore::open(folder.path()).unwrap());
         let index = IndexHost::open(store.clone(), store.clone(), None).unwrap();
         let stop = CancellationToken::new();
@@ -86,6 +86,16 @@ impl World {
 
     /// A process of the service, by its own clock, with so many runs per tenant.
     pub fn process(&self, clock: Arc<SetClock>, active_runs_per_tenant: u64) -> Arc<Services> {
+        self.process_over(self.store.clone(), clock, active_runs_per_tenant)
+    }
+
+    /// The same, that sees the store through something.
+    pub fn process_over(
+        &self,
+        store: Arc<dyn Store>,
+        clock: Arc<SetClock>,
+        active_runs_per_tenant: u64,
+    ) -> Arc<Services> {
         let settings = Settings {
             run_defaults: RunDefaults { rate_per_second: 50, parallelism: 8, max_jobs: 1000, usage_only: true },
             debounce: Duration::ZERO,
@@ -107,7 +117,7 @@ impl World {
             completed_runs: Duration::from_secs(86_400),
         };
         Arc::new(Services {
-            store: self.store.clone(),
+            store,
             feed: self.store.clone(),
             queue: Arc::new(EmbeddedQueue::new(1)),
             scanner: Arc::new(ScriptedScanner::content()),
@@ -122,6 +132,11 @@ impl World {
             ticker_bell: Notify::new(),
         })
     }
+}
+
+/// A folder that needs no disk, where the machine has such a thing: nothing here is about what survives a power loss.
+fn in_memory() -> TempDir {
+    TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
 }
 
 impl Drop for World {
