@@ -33,7 +33,7 @@
 //! A captured request verifies again until its time leaves the tolerance. There is no store of seen signatures here: it
 //! would have to be durable and shared by all nodes, and the inbox of events already is. So [`Verified`] carries a
 //! [`fingerprint`](Verified::fingerprint) of what was signed, the time included. The inbox records it with each event that
-//! it takes, by source, and answers a known one as a duplicate, whatever was sent since; it remembers for 30 days, far
+//! it takes, by source and key, and answers a known one as a duplicate, whatever was sent since; it remembers for 30 days, far
 //! beyond [`TOLERANCE_SECONDS_MAX`]. A sender who repeats an old content on purpose signs it anew and has another
 //! fingerprint. One who signs a body at two different seconds, or in both forms, makes two.
 

@@ -200,6 +200,7 @@ mod tests {
             policy_revision: None,
             findings: Some(vec![finding("CVE-1")]),
             revision: 0,
+            asked_at: None,
         };
         let whole = united(
             vec![

@@ -14,12 +14,15 @@ pub struct Attempts {
     pub count: u32,
     /// When the first one began.
     pub started_at: Timestamp,
+    /// When the last one began.
+    pub last_began_at: Timestamp,
 }
 
 /// An image that got a report. `previous` is what was remembered of its last one.
 ///
 /// The baseline moves with the outcome: findings are compared with what was durable before, so that a call repeated after
-/// a crash gives the same delta.
+/// a crash gives the same delta. What an older call than the last report's found is told if it is new, and joins the
+/// baseline: it does not replace what is known since.
 pub fn reported(
     run: &Run,
     image: &SegmentImage,
@@ -29,11 +32,19 @@ pub fn reported(
     now: Timestamp,
 ) -> OutcomeWrite {
     let known = previous.and_then(|record| record.findings.as_deref());
+    let last_asked = previous.and_then(|record| record.asked_at);
+    let is_older = last_asked.is_some_and(|last| last > attempts.last_began_at);
     let (delta, findings) = match report.found {
         Found::Delta(delta) => (delta, None),
         Found::Findings(found) => {
             let found = findings::canonical(found);
-            (findings::delta(known, &found), Some(found))
+            let delta = findings::delta(known, &found);
+            let baseline = if is_older {
+                findings::canonical(known.unwrap_or_default().iter().cloned().chain(found).collect())
+            } else {
+                found
+            };
+            (delta, Some(baseline))
         }
     };
     let event = ImageEvent {
@@ -55,6 +66,7 @@ pub fn reported(
         reported_at: now,
         policy_revision: report.policy_revision,
         // A scanner that changes from findings to deltas leaves the last findings as they were.
+        asked_at: if findings.is_none() || is_older { last_asked } else { Some(attempts.last_began_at) },
         findings: findings.or_else(|| known.map(<[_]>::to_vec)),
         revision: previous.map_or(0, |record| record.revision + 1),
     };
@@ -125,21 +137,38 @@ mod tests {
     use scheduler_model::{Finding, ImageDigest, ImageEventType, Severity, Verdict};
 
     fn settle(found: Found, previous: Option<&ReportRecord>) -> OutcomeWrite {
+        settle_at(1, found, previous)
+    }
+
+    fn settle_at(began: i64, found: Found, previous: Option<&ReportRecord>) -> OutcomeWrite {
         let report =
             Report { policy_revision: None, verdict: Verdict::Warn, found, report_url: None, attestation: None };
         let image = SegmentImage { digest: ImageDigest::of(b"a"), repository: "shop/cart".into() };
-        let attempts = Attempts { count: 1, started_at: Timestamp::from_millis(1) };
+        let began = Timestamp::from_millis(began);
+        let attempts = Attempts { count: 1, started_at: Timestamp::from_millis(1), last_began_at: began };
         reported(&some_run(), &image, attempts, report, previous, Timestamp::from_millis(2))
+    }
+
+    fn finding(vuln: &str) -> Finding {
+        Finding { purl: "pkg:npm/a".into(), vuln_id: vuln.into(), severity: Severity::High, kev: false }
+    }
+
+    #[test]
+    fn an_answer_that_was_asked_for_before_the_last_one_sets_nothing_back() {
+        let found = |vulns: &[&str]| Found::Findings(vulns.iter().map(|vuln| finding(vuln)).collect());
+        let news = |write: &OutcomeWrite| write.event.as_ref().unwrap().1.new_findings;
+        let newest = settle_at(5, found(&["CVE-1", "CVE-2"]), None).report.unwrap();
+        let late = settle_at(2, found(&["CVE-1", "CVE-3"]), Some(&newest));
+        assert_eq!(news(&late), 1, "CVE-3 was never told");
+        let joined = late.report.unwrap();
+        assert_eq!(joined.asked_at, newest.asked_at);
+        let after = settle_at(6, found(&["CVE-2", "CVE-3"]), Some(&joined));
+        assert_eq!(news(&after), 0, "nothing is told twice");
+        assert_eq!(after.report.unwrap().findings.unwrap().len(), 2, "and a later answer replaces what is known");
     }
 
     #[test]
     fn the_baseline_moves_with_the_outcome_and_a_repeated_call_gives_the_same_delta() {
-        let finding = |vuln: &str| Finding {
-            purl: "pkg:npm/a".into(),
-            vuln_id: vuln.into(),
-            severity: Severity::High,
-            kev: false,
-        };
         let first = settle(Found::Findings(vec![finding("CVE-1")]), None);
         let baseline = first.report.unwrap();
         let both = || Found::Findings(vec![finding("CVE-2"), finding("CVE-1")]);

@@ -178,6 +178,9 @@ pub struct ReportRecord {
     /// one are told by it.
     #[serde(default)]
     pub revision: u64,
+    /// When the call began that gave the findings. Those of an older call than the last one replace nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_at: Option<Timestamp>,
 }
 
 impl ReportRecord {

@@ -9,11 +9,14 @@
 //! images that fail. The breaker closes then, and failures of the images that were probed open it no more, so that their
 //! attempts run out.
 //!
+//! Tenants take turns with probes: who failed one lets others go first, so that a tenant whose images all fail holds up nobody
+//! whose images do not.
+//!
 //! It is pure: instants come in, and nothing is waited for. A caller asks for a [`Permit`] before each call and tells
 //! with its [`Pass`] how the call ended.
 
 use scheduler_core::ports::ScannerError;
-use scheduler_model::{ErrorClass, ImageDigest};
+use scheduler_model::{ErrorClass, ImageDigest, TenantId};
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -137,6 +140,8 @@ struct Probing {
     /// The number of the last probe, and when it is forgotten, while it is on its way.
     number: u64,
     under_way_until: Option<Instant>,
+    /// Who the last probe was of.
+    last: Option<TenantId>,
     /// Since when every failed probe had an answered ping beside it.
     pinged_since: Option<Instant>,
     /// The images of those probes.
@@ -149,7 +154,7 @@ impl Breaker {
         Self { limits, era: 0, state: State::Closed(Streak::default()), suspects: HashSet::new() }
     }
 
-    /// Whether it is open: no segment should be leased.
+    /// Whether it is open: segments should be leased only as far as probes of more tenants need them.
     pub fn is_open(&self) -> bool {
         match self.state {
             State::Closed(_) => false,
@@ -157,11 +162,11 @@ impl Breaker {
         }
     }
 
-    /// Asks for a call.
+    /// Asks for a call of a tenant.
     ///
     /// While a probe is on its way the instant to wait for is close by, so that its success is soon noticed; it is never
     /// in the past.
-    pub fn permit(&mut self, now: Instant) -> Permit {
+    pub fn permit(&mut self, tenant: &TenantId, now: Instant) -> Permit {
         let probing = match &mut self.state {
             State::Closed(_) => return Permit::Go(Pass { era: self.era, probe: None }),
             State::Open(probing) => probing,
@@ -170,9 +175,12 @@ impl Breaker {
             Some(until) if now < until => return Permit::WaitUntil(until.min(now + self.limits.probe_wait_min)),
             Some(_) | None => {}
         }
-        if now < probing.next_at {
-            return Permit::WaitUntil(probing.next_at);
+        let grace = if probing.last.as_ref() == Some(tenant) { self.limits.probe_wait_min } else { Duration::ZERO };
+        let turn = probing.next_at + grace;
+        if now < turn {
+            return Permit::WaitUntil(turn);
         }
+        probing.last = Some(tenant.clone());
         probing.number += 1;
         probing.under_way_until = Some(now + self.limits.probe_expires_after);
         Permit::Probe(Pass { era: self.era, probe: Some(probing.number) })
@@ -294,6 +302,7 @@ impl Breaker {
             next_at: now + wait,
             number: 0,
             under_way_until: None,
+            last: None,
             pinged_since: None,
             probed: HashSet::new(),
         }));

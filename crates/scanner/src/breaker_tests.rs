@@ -7,33 +7,45 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 struct Bench {
     breaker: Breaker,
     now: Instant,
+    /// Permits that were asked for.
+    asked: u32,
+}
+
+fn tenant(name: &str) -> TenantId {
+    name.parse().unwrap()
 }
 
 impl Bench {
     fn new() -> Self {
-        Self { breaker: Breaker::new(BreakerLimits::for_calls_of(CALL_TIMEOUT)), now: Instant::now() }
+        Self { breaker: Breaker::new(BreakerLimits::for_calls_of(CALL_TIMEOUT)), now: Instant::now(), asked: 0 }
     }
 
     fn wait_ms(&mut self, ms: u64) {
         self.now += Duration::from_millis(ms);
     }
 
+    /// A call of a tenant that has not probed before.
+    fn permit(&mut self) -> Permit {
+        self.asked += 1;
+        self.breaker.permit(&tenant(&format!("tenant-{}", self.asked)), self.now)
+    }
+
     fn go(&mut self) -> Pass {
-        match self.breaker.permit(self.now) {
+        match self.permit() {
             Permit::Go(pass) => pass,
             other => panic!("{other:?}"),
         }
     }
 
     fn probe(&mut self) -> Pass {
-        match self.breaker.permit(self.now) {
+        match self.permit() {
             Permit::Probe(pass) => pass,
             other => panic!("{other:?}"),
         }
     }
 
     fn wait_of(&mut self) -> Duration {
-        match self.breaker.permit(self.now) {
+        match self.permit() {
             Permit::WaitUntil(until) => until - self.now,
             other => panic!("{other:?}"),
         }
@@ -206,7 +218,7 @@ proptest! {
             match step {
                 Step::Ask => {
                     let open = bench.breaker.is_open();
-                    match bench.breaker.permit(bench.now) {
+                    match bench.permit() {
                         Permit::Go(pass) => {
                             prop_assert!(!open, "a call while it is open");
                             under_way.push(pass);
@@ -253,7 +265,7 @@ proptest! {
         let limits = bench.breaker.limits.clone();
         let deadline = bench.now + limits.probe_expires_after + limits.probe_wait_max;
         let pass = loop {
-            match bench.breaker.permit(bench.now) {
+            match bench.permit() {
                 Permit::Go(pass) | Permit::Probe(pass) => break pass,
                 Permit::WaitUntil(until) => bench.now = until,
             }
@@ -332,4 +344,27 @@ fn a_probe_that_is_given_back_lets_another_one_go_at_once() {
     let pass = bench.go();
     bench.call(1, CallEnd::Refused);
     assert!(!bench.breaker.still_lets(&pass), "it opened since");
+}
+
+#[test]
+fn pace_07_who_failed_a_probe_lets_others_go_first() {
+    let mut bench = Bench::opened();
+    let (failing, healthy) = (tenant("failing"), tenant("healthy"));
+    bench.wait_ms(200);
+    let Permit::Probe(probe) = bench.breaker.permit(&failing, bench.now) else { panic!("the first probe") };
+    bench.end(probe, 1, CallEnd::Failed);
+    bench.wait_ms(400);
+    let Permit::WaitUntil(until) = bench.breaker.permit(&failing, bench.now) else { panic!("others first") };
+    assert_eq!(until - bench.now, Duration::from_millis(200));
+    let Permit::Probe(probe) = bench.breaker.permit(&healthy, bench.now) else { panic!("its turn") };
+    bench.end(probe, 2, CallEnd::Answered);
+    assert!(!bench.breaker.is_open());
+    // Where there is nobody else, it goes on a little later.
+    let mut bench = Bench::opened();
+    bench.wait_ms(200);
+    for wait in [400 + 200, 800 + 200] {
+        let Permit::Probe(probe) = bench.breaker.permit(&failing, bench.now) else { panic!("alone") };
+        bench.end(probe, 1, CallEnd::Failed);
+        bench.wait_ms(wait);
+    }
 }

@@ -87,7 +87,9 @@ impl Delivery {
     fn new(export: Export, fingerprint: Option<String>) -> StoreResult<Self> {
         let document = doc::encode(&export)?;
         let head = doc::encode(&export.head())?;
-        let fingerprint = fingerprint.map(|text| Key::default().id(export.source.as_str()).last(&text));
+        // Another key is another sender, with tenants of its own: what it signs is no replay.
+        let sender = Key::default().id(export.source.as_str()).id(export.key_id.as_str());
+        let fingerprint = fingerprint.map(|text| sender.last(&text));
         let scope = doc::encode(&export.tenants)?;
         // The same link under the same scope has the same key: a link is written without being read first.
         let scope_id = ids::sha256_hex(&scope);

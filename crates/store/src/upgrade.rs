@@ -110,6 +110,7 @@ mod tests {
             policy_revision: Some(format!("rev-{number}")),
             findings: None,
             revision: 0,
+            asked_at: None,
         };
         put(Cf::Reports, reports::report_key(tenant, &digest(number)), doc::encode(&record).unwrap())
     }

@@ -2,7 +2,7 @@
 //!
 //! - HUB-1: what goes through the hub is a hint. A stream knows the number of its last event; whatever is missing, it reads
 //!   from the store. So a reader that is slow, late or passed over loses nothing.
-//! - HUB-2: what is kept is bounded: so many events for each tenant that has a stream, and so many streams (P10).
+//! - HUB-2: what is kept is bounded: so many events of so many bytes for each tenant that has a stream, and so many streams (P10).
 
 use crate::shown::Shown;
 use parking_lot::Mutex;
@@ -21,6 +21,9 @@ const STREAMS_MAX: usize = 4096;
 /// Events of a tenant that are kept for streams that have not taken them yet.
 const KEPT_LEN_MAX: usize = 256;
 
+/// A larger event is not kept for streams: each reads it from the store when it has room.
+const KEPT_BYTES_MAX: usize = 16 << 10;
+
 /// Events that are read at once.
 const READ_LEN_MAX: usize = 128;
 
@@ -31,14 +34,23 @@ pub struct Hub {
     store: Arc<dyn Store>,
     feed: Arc<dyn Feed>,
     public_url: String,
-    tenants: Mutex<HashMap<TenantId, Sender<Arc<Shown>>>>,
+    tenants: Mutex<HashMap<TenantId, Sender<News>>>,
     places: Arc<Semaphore>,
+}
+
+/// What a stream hears.
+#[derive(Debug, Clone)]
+pub enum News {
+    /// An event.
+    Event(Arc<Shown>),
+    /// That there is one, too large to be kept here.
+    InStore,
 }
 
 /// A stream's place.
 pub struct Listener {
     /// New events, in order; some may be passed over.
-    pub events: Receiver<Arc<Shown>>,
+    pub events: Receiver<News>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -66,7 +78,7 @@ impl Hub {
     }
 
     /// Reads what comes after `after`, until the last stream has gone.
-    async fn read(self: Arc<Self>, tenant: TenantId, mut after: u64, sender: Sender<Arc<Shown>>) {
+    async fn read(self: Arc<Self>, tenant: TenantId, mut after: u64, sender: Sender<News>) {
         loop {
             tokio::select! {
                 () = sender.closed() => {
@@ -82,14 +94,16 @@ impl Hub {
         }
     }
 
-    async fn step(&self, tenant: &TenantId, after: &mut u64, sender: &Sender<Arc<Shown>>) {
+    async fn step(&self, tenant: &TenantId, after: &mut u64, sender: &Sender<News>) {
         match self.store.outbox(tenant, *after, READ_LEN_MAX).await {
             Ok(events) if events.is_empty() => self.feed.outbox_beyond(tenant, *after).await,
             Ok(events) => {
                 for event in events {
                     *after = event.sequence;
                     // Nobody listens: the loop ends.
-                    drop(sender.send(Arc::new(Shown::new(&event, &self.public_url))));
+                    let shown = Shown::new(&event, &self.public_url);
+                    let news = if shown.len() > KEPT_BYTES_MAX { News::InStore } else { News::Event(Arc::new(shown)) };
+                    drop(sender.send(news));
                 }
             }
             Err(error) => {

@@ -22,6 +22,11 @@ impl Shown {
         Self { sequence: event.sequence, kind: event.type_str(), data }
     }
 
+    /// Its size, in bytes.
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
+
     /// For a stream.
     pub fn event(&self) -> Event {
         Event::default().event(self.kind).id(self.sequence.to_string()).data(&self.data)

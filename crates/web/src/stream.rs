@@ -5,7 +5,7 @@
 
 use crate::code::Code;
 use crate::extract::Tenant;
-use crate::hub::Listener;
+use crate::hub::{Listener, News};
 use crate::openapi::params::TenantHeader;
 use crate::openapi::problems::OfStream;
 use crate::problem::Problem;
@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tracing::warn;
 
-/// Events that a stream reads from the store at once. It holds them while its reader does not read.
+/// Events that a stream reads from the store at once, fewer when they are large. It holds them while its reader does not read.
 const READ_LEN_MAX: usize = 32;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -133,12 +133,12 @@ impl Reader {
     /// Waits for the hub.
     async fn hear(&mut self) {
         match self.listener.events.recv().await {
-            Ok(shown) if shown.sequence == self.after + 1 => {
+            Ok(News::Event(shown)) if shown.sequence == self.after + 1 => {
                 self.after = shown.sequence;
                 self.ready.push_back(shown.event());
             }
             // It came from the store already.
-            Ok(shown) if shown.sequence <= self.after => {}
+            Ok(News::Event(shown)) if shown.sequence <= self.after => {}
             Ok(_) | Err(RecvError::Lagged(_)) => self.behind = true,
             // The hub's reader has ended; it does not while there is a listener.
             Err(RecvError::Closed) => {

@@ -74,6 +74,12 @@ impl Context<'_> {
     fn expired(&self, now: Timestamp) -> bool {
         now.since(self.segment.queued_at) > self.services.settings.deadline
     }
+
+    /// A wait, no longer than until the deadline has passed.
+    fn within_deadline(&self, wait: Duration) -> Duration {
+        let age = self.services.clock.now().since(self.segment.queued_at);
+        wait.min(self.services.settings.deadline.saturating_sub(age) + Duration::from_millis(1))
+    }
 }
 
 /// What a call makes the scanner do, and hence which buckets pace it.
@@ -144,7 +150,8 @@ pub(crate) struct Asking<'a> {
 
 impl<'a> Asking<'a> {
     fn new(context: &'a Context<'a>, image: &'a SegmentImage) -> Self {
-        Self { context, image, attempts: Attempts { count: 0, started_at: context.services.clock.now() } }
+        let now = context.services.clock.now();
+        Self { context, image, attempts: Attempts { count: 0, started_at: now, last_began_at: now } }
     }
 
     /// The image as the catalog names it, reported on and settled.
@@ -207,8 +214,9 @@ impl<'a> Asking<'a> {
                 Clearance::Stopped => return Err(Early::Stopped),
                 Clearance::Expired(now) => return Err(self.expired(now)),
             };
+            self.attempts.last_began_at = services.clock.now();
             if self.attempts.count == 0 {
-                self.attempts.started_at = services.clock.now();
+                self.attempts.started_at = self.attempts.last_began_at;
             }
             let result = make(tries + 1).await;
             if ended(context, pass, self.image, &result).await {
@@ -229,7 +237,7 @@ impl<'a> Asking<'a> {
                 metrics::counter!("scheduler_rate_limited_total", "reason" => "scanner-429").increment(1);
                 services.pacer.slow(&context.complained(target)).await;
             }
-            self.rest(delay(services, tries, &error)).await?;
+            self.rest(context.within_deadline(delay(services, tries, &error))).await?;
         }
     }
 
@@ -309,7 +317,7 @@ enum Clearance {
 /// reserved before it opened has lost that reservation, since the bucket may have let others in for it by now.
 async fn clear(context: &Context<'_>, target: Target<'_>) -> Clearance {
     loop {
-        let permit = context.breaker.lock().permit(Instant::now());
+        let permit = context.breaker.lock().permit(&context.run.tenant, Instant::now());
         let pass = match permit {
             Permit::Go(pass) | Permit::Probe(pass) => pass,
             Permit::WaitUntil(until) => {
@@ -331,7 +339,12 @@ async fn clear(context: &Context<'_>, target: Target<'_>) -> Clearance {
                 context.breaker.lock().give_back(&pass);
                 return Clearance::Stopped;
             }
-            () = tokio::time::sleep(wait) => {}
+            () = tokio::time::sleep(context.within_deadline(wait)) => {}
+        }
+        let now = context.services.clock.now();
+        if context.expired(now) {
+            context.breaker.lock().give_back(&pass);
+            return Clearance::Expired(now);
         }
         if context.breaker.lock().still_lets(&pass) {
             return Clearance::Go(pass);

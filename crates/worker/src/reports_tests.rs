@@ -84,8 +84,13 @@ impl Process {
         self.store.begin_run(new_run(&made)).await.unwrap();
         self.store.commit_plan(plan(&made, &[&[image]])).await.unwrap();
         let policy_revision = revision.map(|at| REVISIONS[at].to_owned());
-        let record =
-            ReportRecord { reported_at: Timestamp::from_millis(at), policy_revision, findings: None, revision: 0 };
+        let record = ReportRecord {
+            reported_at: Timestamp::from_millis(at),
+            policy_revision,
+            findings: None,
+            revision: 0,
+            asked_at: None,
+        };
         let write = OutcomeWrite { report: Some(record), ..outcome(&made, image, reported(0)) };
         let writes = vec![write];
         self.store.write_outcomes(&segment_id(&made.id, 0), 1, writes, made.created_at, false).await.unwrap();

@@ -16,6 +16,10 @@ use tracing::{info, warn};
 /// How long the runner rests when the queue cannot be reached, and how often it looks at a breaker that is open.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
+/// Segments that are leased while the breaker is open, beside those that were there when it opened: of so many tenants more
+/// there are images to probe with.
+const PROBING_LEN_MAX: usize = 4;
+
 /// Puts what a former process left undone back into the queue.
 pub async fn recover(services: &Services) -> Result<(), StoreError> {
     let segments = services.store.open_segments().await?;
@@ -33,15 +37,22 @@ pub async fn run(services: Arc<Services>, fleet: Arc<Fleet>, drain: Cancellation
     let breaker = Arc::new(Mutex::new(Breaker::new(BreakerLimits::for_calls_of(services.settings.call_timeout))));
     let slots = Arc::new(Semaphore::new(usize::try_from(services.settings.slots).unwrap_or(Semaphore::MAX_PERMITS)));
     let mut segments = JoinSet::new();
+    // How many segments there were when the breaker opened.
+    let mut opened_with = None;
     while !drain.is_cancelled() {
         // Ended tasks go, so that the set holds live ones only.
         while let Some(ended) = segments.try_join_next() {
             note(ended);
         }
-        // While the scanner is away, nothing new is leased; but somebody has to probe.
-        if breaker.lock().is_open() && !segments.is_empty() {
-            rest(&drain, LOOK_AGAIN).await;
-            continue;
+        // While the scanner is away, nothing more is leased than its probes need. The queue gives tenants their turn.
+        if breaker.lock().is_open() {
+            let before = *opened_with.get_or_insert(segments.len());
+            if segments.len() >= before + PROBING_LEN_MAX {
+                rest(&drain, LOOK_AGAIN).await;
+                continue;
+            }
+        } else {
+            opened_with = None;
         }
         let first = tokio::select! {
             () = drain.cancelled() => break,

@@ -322,7 +322,7 @@ async fn give_up(services: &Services, lease: &Lease, run: &Run, segment: &Segmen
     metrics::counter!("scheduler_dead_letters_total").increment(1);
     let now = services.clock.now();
     let message = format!("its segment was begun {futile} times and came to nothing");
-    let attempts = Attempts { count: 0, started_at: now };
+    let attempts = Attempts { count: 0, started_at: now, last_began_at: now };
     let outcomes = segment
         .images
         .iter()

@@ -253,7 +253,8 @@ pub trait RunStore: Send + Sync {
     /// The tenant's cursors, in the order of their sources.
     async fn cursors(&self, tenant: &TenantId) -> StoreResult<Vec<Cursor>>;
 
-    /// The tenant's events after a sequence number, in order.
+    /// The tenant's events after a sequence number, in order: up to `limit`, and fewer when they are large (the whole is bounded in
+    /// bytes), but at least one if there is one.
     async fn outbox(&self, tenant: &TenantId, after: u64, limit: usize) -> StoreResult<Vec<OutboundEvent>>;
 
     /// The numbers of the tenant's oldest and newest event that are kept; (next, next - 1) when there are none.

@@ -13,6 +13,9 @@ use scheduler_core::ports::StoreResult;
 use scheduler_model::{OutboundBody, OutboundEvent, Run, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+/// One read gives no more events when those that it has are so large, as stored.
+const READ_BYTES_MAX: usize = 256 << 10;
+
 /// Events that one transaction trims.
 const TRIM_LEN_MAX: usize = 5_000;
 
@@ -58,12 +61,13 @@ pub(super) fn after(
 ) -> StoreResult<Vec<OutboundEvent>> {
     let prefix = Key::default().id(tenant.as_str());
     let from = event_key(&prefix, marks(read, marks_key(tenant))?.oldest.max(after.saturating_add(1)));
-    let mut events = Vec::new();
+    let (mut events, mut bytes) = (Vec::new(), 0);
     read.visit_from(Cf::Outbox, &prefix.done(), &from, true, &mut |_, value| {
         if events.len() < limit {
             events.push(doc::decode("an event", value)?);
+            bytes += value.len();
         }
-        Ok(events.len() < limit)
+        Ok(events.len() < limit && bytes < READ_BYTES_MAX)
     })?;
     Ok(events)
 }

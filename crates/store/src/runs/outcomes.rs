@@ -146,8 +146,10 @@ fn follow(
     if report.findings.is_some() && report.revision != revision {
         return Ok(None);
     }
-    let findings = report.findings.or_else(|| last.and_then(|last| last.findings));
-    Ok(Some(ReportRecord { findings, revision, ..report }))
+    Ok(Some(match (report.findings.is_none(), last) {
+        (true, Some(last)) => ReportRecord { findings: last.findings, asked_at: last.asked_at, revision, ..report },
+        _ => ReportRecord { revision, ..report },
+    }))
 }
 
 /// Ends a run whose images all have an outcome.

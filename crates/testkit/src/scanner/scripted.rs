@@ -27,6 +27,8 @@ pub struct ReportCall {
 pub struct ScriptedScanner {
     behaviour: Box<Behaviour>,
     delay: Duration,
+    /// Another delay of the call with that number.
+    delayed: Option<(u32, Duration)>,
     seen: Mutex<Seen>,
 }
 
@@ -49,7 +51,7 @@ impl ScriptedScanner {
     pub fn new(
         behaviour: impl Fn(&ReportRequest, u32) -> Result<Report, ScannerError> + Send + Sync + 'static,
     ) -> Self {
-        Self { behaviour: Box::new(behaviour), delay: Duration::ZERO, seen: Mutex::default() }
+        Self { behaviour: Box::new(behaviour), delay: Duration::ZERO, delayed: None, seen: Mutex::default() }
     }
 
     /// A scanner that finds nothing.
@@ -61,6 +63,12 @@ impl ScriptedScanner {
     #[must_use]
     pub fn delayed(self, delay: Duration) -> Self {
         Self { delay, ..self }
+    }
+
+    /// Lets the `nth` report on each image take so long.
+    #[must_use]
+    pub fn delayed_at(self, nth: u32, delay: Duration) -> Self {
+        Self { delayed: Some((nth, delay)), ..self }
     }
 
     /// Lets a tag point to an image, or nowhere.
@@ -128,8 +136,9 @@ impl Scanner for ScriptedScanner {
             (seen.reports.len() - 1, nth)
         };
         let _in_flight = InFlight(&self.seen);
-        if !self.delay.is_zero() {
-            tokio::time::sleep(self.delay).await;
+        let delay = self.delayed.filter(|(which, _)| *which == nth).map_or(self.delay, |(_, delay)| delay);
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
         }
         let answer = (self.behaviour)(request, nth);
         if let Some(call) = self.seen.lock().reports.get_mut(place) {

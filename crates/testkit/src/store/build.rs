@@ -1,11 +1,11 @@
 //! Small valid documents for the suites; a case changes the field that it is about.
 
-use scheduler_core::ports::{NewRun, OutcomeWrite, PlanInput, PlannedRun};
+use scheduler_core::ports::{NewRun, OutcomeWrite, PlanInput, PlannedRun, RunStore};
 use scheduler_model::{
     Batch, ChangedKey, Delta, EventId, Export, Image, ImageDigest, ImageEvent, ImageEventType, ImagePlace, Lane, Mode,
-    NotifyRule, OnlyIf, Outcome, OutcomeResult, Pace, Priority, Reason, ReportRecord, Run, RunId, RunLimits, RunState,
-    RunStats, Schedule, ScheduleId, ScheduleSpec, Segment, SegmentImage, Selection, SkipReason, Source, TagRule,
-    TenantId, TenantScope, Timestamp, Trigger, Verdict, VulnLink,
+    NotifyRule, OnlyIf, OutboundEvent, Outcome, OutcomeResult, Pace, Priority, Reason, ReportRecord, Run, RunId,
+    RunLimits, RunState, RunStats, Schedule, ScheduleId, ScheduleSpec, Segment, SegmentImage, Selection, SkipReason,
+    Source, TagRule, TenantId, TenantScope, Timestamp, Trigger, Verdict, VulnLink,
 };
 use std::fmt::Debug;
 
@@ -239,12 +239,30 @@ pub fn outcome(run: &Run, number: usize, result: OutcomeResult) -> OutcomeWrite 
         attestation: None,
         ts: at(3),
     };
-    let report =
-        ReportRecord { reported_at: at(3), policy_revision: Some(run.id.to_string()), findings: None, revision: 0 };
+    let report = ReportRecord {
+        reported_at: at(3),
+        policy_revision: Some(run.id.to_string()),
+        findings: None,
+        revision: 0,
+        asked_at: None,
+    };
     OutcomeWrite {
         outcome,
         event: with_verdict.then_some((ImageEventType::ReportReady, event)),
         report: with_verdict.then_some(report),
         tags: None,
+    }
+}
+
+/// All events of a tenant that are kept, read page by page.
+pub async fn all_events(store: &(impl RunStore + ?Sized), tenant: &TenantId) -> Vec<OutboundEvent> {
+    let mut all: Vec<OutboundEvent> = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |event| event.sequence);
+        let page = store.outbox(tenant, after, 1_000).await.unwrap_or_else(|error| panic!("{error}"));
+        if page.is_empty() {
+            return all;
+        }
+        all.extend(page);
     }
 }

@@ -140,6 +140,9 @@ pub async fn a_replayed_request_is_a_duplicate_whatever_came_since(store: &impl 
     assert_eq!(unbatched(store).await, ["e5"]);
     let other = Export { source: Source::Vexer, event_id: id("e7"), ..export("a", "1") };
     assert_eq!(store.accept(other, Some("first".to_owned()), LIMIT).await.unwrap(), Accepted::New, "of another source");
+    // Two keys may speak for other tenants, and sign the same bytes in the same second.
+    let other = Export { key_id: id("another"), event_id: id("e-of-another-key"), ..export("e", "1") };
+    assert_eq!(store.accept(other, Some("first".to_owned()), LIMIT).await.unwrap(), Accepted::New, "of another key");
 }
 
 pub async fn a_refused_request_is_not_remembered(store: &impl EventStore) {

@@ -52,6 +52,7 @@ macro_rules! run_store_contract {
             p10_the_load_counts_what_is_open,
             p10_of_simultaneous_begins_no_more_than_allowed_are_new,
             p02_outbox_numbers_begin_with_one_for_every_tenant,
+            p10_large_events_are_read_a_few_at_a_time,
             p05_the_outbox_is_read_in_order_and_trimmed_by_time,
             p04_stats_are_the_sums_of_the_outcomes_whatever_happens,
         );
@@ -71,7 +72,7 @@ async fn get(store: &impl RunStore, run: &Run) -> Run {
 
 /// The states that a tenant's outbox tells, and `event` for each event of an image.
 async fn told(store: &impl RunStore, tenant: &TenantId) -> Vec<&'static str> {
-    let events = store.outbox(tenant, 0, 10_000).await.unwrap();
+    let events = all_events(store, tenant).await;
     let words = events.iter().map(|event| match &event.body {
         OutboundBody::Image(..) => "event",
         OutboundBody::RunUpdated(run) => run.state.as_str(),

@@ -7,7 +7,7 @@ use scheduler_model::{
     ErrorClass, Finding, Found, ImageEventType, OutboundBody, Priority, Report, RunLimits, Severity, Trigger,
 };
 use scheduler_testkit::scanner::{ScriptedScanner, failing, report_of};
-use scheduler_testkit::store::build::{alpha, beta, digest, id, schedule};
+use scheduler_testkit::store::build::{all_events, alpha, beta, digest, id, schedule};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ fn growing() -> (Arc<AtomicUsize>, ScriptedScanner) {
 
 /// The numbers of all deltas that the tenant's stream has, with run and digest.
 async fn deltas(bench: &Bench, tenant: &scheduler_model::TenantId) -> Vec<(u64, String, usize)> {
-    let events = bench.store.outbox(tenant, 0, 100_000).await.unwrap();
+    let events = all_events(&*bench.store, tenant).await;
     let numbers: Vec<u64> = events.iter().map(|event| event.sequence).collect();
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "no gap and no double");
     let delta = |event: &scheduler_model::OutboundEvent| match &event.body {
@@ -188,4 +188,58 @@ async fn note_04_a_schedule_that_comes_later_tells_only_what_is_new_since() {
         assert_eq!(bench.ended(name).await.stats.deltas, news, "{name}");
         count.fetch_add(1, Ordering::SeqCst);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pace_07_a_tenant_whose_images_all_fail_holds_up_no_other() {
+    for images in [2, 30, 700] {
+        let bench = Bench::with(ScriptedScanner::new(|request, _| {
+            if request.tenant == alpha() { Err(failing(ErrorClass::ServerError, None)) } else { findings([]) }
+        }))
+        .await;
+        bench.put(0..images).await;
+        bench.store.put_images((0..3).map(|number| packed(&beta(), number)).collect()).await.unwrap();
+        bench.begin("failing", RunLimits::default()).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let began = tokio::time::Instant::now();
+        let request = launch::ManualRequest::default();
+        let defaults = bench.services.settings.run_defaults;
+        bench.store.begin_run(launch::manual(id("healthy"), beta(), request, defaults, bench.now())).await.unwrap();
+        bench.services.planner_bell.notify_one();
+        let ended = async || bench.store.run(&beta(), &id("healthy")).await.unwrap().unwrap().state.is_ended();
+        bench.until("the healthy tenant's run ends", ended).await;
+        assert!(began.elapsed() < Duration::from_secs(10), "{images}: {:?}", began.elapsed());
+        assert_eq!(bench.run("failing").await.stats.completed, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_the_scanner_asks_for_ends_at_the_deadline() {
+    let mut options = crate::bench::Options::default();
+    options.settings.deadline = Duration::from_secs(4);
+    let scanner = ScriptedScanner::new(|_, _| Err(failing(ErrorClass::Throttled, Some(Duration::from_secs(3_000)))));
+    let bench = Bench::start(scanner, options).await;
+    bench.put(0..3).await;
+    let began = tokio::time::Instant::now();
+    bench.begin("r", RunLimits::default()).await;
+    let run = bench.ended("r").await;
+    assert_eq!((run.stats.skipped, bench.scanner.reports().len()), (3, 3), "expired, and not asked again");
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn p05_an_answer_that_is_stored_late_makes_nothing_new_again() {
+    let slow = ScriptedScanner::new(|_, nth| findings(0..if nth == 1 { 1 } else { 2 }));
+    let bench = Bench::with(slow.delayed_at(1, Duration::from_secs(15))).await;
+    bench.put([0]).await;
+    let mut news = Vec::new();
+    bench.begin("slow", RunLimits::default()).await;
+    bench.until("the slow call goes", async || bench.scanner.reports().len() == 1).await;
+    bench.begin("fast", RunLimits::default()).await;
+    for name in ["fast", "slow"] {
+        news.push(bench.ended(name).await.stats.new_high);
+    }
+    bench.begin("last", RunLimits::default()).await;
+    news.push(bench.ended("last").await.stats.new_high);
+    assert_eq!(news, [2, 0, 0]);
 }

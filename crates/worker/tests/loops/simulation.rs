@@ -6,7 +6,7 @@ use crate::bench::{Bench, Options, Seeded, export_of, hears_feedser};
 use scheduler_core::ports::{Accepted, RunStore};
 use scheduler_model::{ErrorClass, OutboundBody, Priority, Run, RunLimits};
 use scheduler_testkit::scanner::{ScriptedScanner, failing, refused, report_of};
-use scheduler_testkit::store::build::alpha;
+use scheduler_testkit::store::build::{all_events, alpha};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -150,7 +150,7 @@ impl Simulation {
             }
         }
         let mut told = HashSet::new();
-        for event in self.bench.store.outbox(&alpha(), 0, 100_000).await.unwrap() {
+        for event in all_events(&*self.bench.store, &alpha()).await {
             if let OutboundBody::Image(_, image) = event.body {
                 assert!(told.insert((image.run_id.clone(), image.image_digest.clone())), "told twice: {image:?}");
             }
@@ -174,7 +174,7 @@ impl Simulation {
         assert!(manual.clone().all(|run| run.stats.queued == IMAGES as u64));
         assert_eq!(manual.count() as u64, self.manual);
         let verdicts: u64 = runs.iter().map(|run| run.stats.completed).sum();
-        let events = self.bench.store.outbox(&alpha(), 0, 100_000).await.unwrap();
+        let events = all_events(&*self.bench.store, &alpha()).await;
         let told = events.iter().filter(|event| matches!(event.body, OutboundBody::Image(..))).count();
         assert_eq!(told as u64, verdicts, "every verdict is told (P5)");
     }

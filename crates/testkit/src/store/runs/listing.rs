@@ -144,6 +144,20 @@ pub async fn p02_outbox_numbers_begin_with_one_for_every_tenant(store: &impl Run
     }
 }
 
+pub async fn p10_large_events_are_read_a_few_at_a_time(store: &impl RunStore) {
+    let made = planned(store, &run(&alpha(), "r"), &[&[1, 2, 3, 4]]).await;
+    let mut writes: Vec<_> = (1..=4).map(|number| outcome(&made, number, reported(1))).collect();
+    for write in &mut writes {
+        if let Some((_, event)) = &mut write.event {
+            event.repository = "x".repeat(1 << 20);
+        }
+    }
+    store.write_outcomes(&segment_id(&made.id, 0), 1, writes, at(4), false).await.unwrap();
+    let first = store.outbox(&alpha(), 1, 100).await.unwrap();
+    assert!((1..4).contains(&first.len()), "{} events of 1 MiB at once", first.len());
+    assert_eq!(all_events(store, &alpha()).await.len(), 6, "and none is passed over");
+}
+
 pub async fn p05_the_outbox_is_read_in_order_and_trimmed_by_time(store: &impl RunStore) {
     let made = planned(store, &run(&alpha(), "r"), &[&[1, 2, 3, 4]]).await;
     let segment = segment_id(&made.id, 0);

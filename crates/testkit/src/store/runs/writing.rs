@@ -274,6 +274,7 @@ pub async fn p05_of_two_runs_at_once_one_counts_a_finding_as_new(store: &impl Ru
         policy_revision: None,
         findings: Some(vulns.iter().map(|vuln| finding(vuln)).collect()),
         revision,
+        asked_at: Some(at(3)),
     };
     let write = |run: &Run, report| OutcomeWrite { report: Some(report), ..outcome(run, 1, reported(1)) };
     let (one, other) = (run(&alpha(), "one"), run(&alpha(), "other"));
