@@ -32,6 +32,11 @@ def sums(folder, name):
     return found
 
 
+def missed(found):
+    """Affected images that nobody asks for: there must be none."""
+    return sum(2 * total["relevant"] - total["hit"] - total["hit_narrowed"] for total in found.values())
+
+
 def share(part, whole):
     return "-" if whole == 0 else f"{100 * part / whole:.1f} %"
 
@@ -59,6 +64,8 @@ HEAD = ["", "exports", "rescan everything", "asked by key", "asked, narrowed", "
 
 def tables(folder):
     found = {name: sums(folder, name) for name in CATALOGS}
+    if any(missed(of_catalog) for of_catalog in found.values()):
+        sys.exit("affected images are not asked for: recall is below 1")
     whole = [line_of(f"{label}, {kind}", found[name][kind, "all"])
              for name, label in CATALOGS.items() for kind in ("published", "modified")]
     groups = sorted({group for _, group in found["real"]} - {"all"})
@@ -96,7 +103,7 @@ def steps(folder, name):
 
 LINES = [("everything", "rescan everything", "#8c8c8c"), ("asked", "asked by key", "#d1495b"),
          ("narrowed", "asked, narrowed by range", "#2e86ab"), ("relevant", "affected", "#3b7a57")]
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860, 400, 62, 200, 34, 36
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 940, 400, 88, 250, 34, 36
 
 
 def plot(folder, name, label):
@@ -118,13 +125,14 @@ def plot(folder, name, label):
         parts.append(text(x(year), HEIGHT - BOTTOM + 18, year, 'text-anchor="middle"'))
     ends = []
     for count, what, colour in LINES:
-        points = [(x(at), y(total[count])) for at, total in found]
+        points = [(x(at), y(total[count])) for at, total in found if total[count] > 0]
         # One point for each tenth of a pixel is enough.
         thin = [point for at, point in enumerate(points) if at == 0 or at == len(points) - 1 or
                 round(point[0]) != round(points[at - 1][0])]
-        path = "M" + " L".join(f"{left:.1f},{at:.1f}" for left, at in thin)
-        parts.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        ends.append([points[-1][1], what, colour, found[-1][1][count]])
+        if thin:
+            path = "M" + " L".join(f"{left:.1f},{at:.1f}" for left, at in thin)
+            parts.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        ends.append([points[-1][1] if points else y(1), what, colour, found[-1][1][count]])
     ends.sort()
     for above, below in zip(ends, ends[1:]):
         below[0] = max(below[0], above[0] + 15)

@@ -25,7 +25,7 @@ impl Rpm {
 
     /// See [`crate::Version::sure_order`].
     pub(crate) fn sure_order(&self, bound: &Self) -> Option<Ordering> {
-        if self.has_epoch() != bound.has_epoch() {
+        if bound.has_epoch() && !self.has_epoch() {
             return None;
         }
         if self.0.release().is_empty() == bound.0.release().is_empty() {

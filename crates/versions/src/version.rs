@@ -129,8 +129,9 @@ impl Version {
 
     /// The order of a package's version and a bound of a range, where both say enough to be sure.
     ///
-    /// A distribution's revision that one of the two lacks leaves open which of several it is, and so does an epoch of RPM,
-    /// which the file name of a source package never has. The local part of a Python version is a build of the same code.
+    /// A distribution's revision that one of the two lacks leaves open which of several it is. So does an epoch of RPM that the
+    /// bound has and the version lacks: it may come from the file name of a source package, which never has one.
+    /// The local part of a Python version is a build of the same code.
     pub(crate) fn sure_order(&self, bound: &Self) -> Option<Ordering> {
         match (&self.0, &bound.0) {
             (Kind::Deb(own), Kind::Deb(other)) => {

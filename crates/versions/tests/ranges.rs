@@ -61,14 +61,13 @@ fn in_doubt_nothing_is_left_out() {
         ("vers:npm/<1.0.0|<2.0.0", "npm", "1.5.0"),
         ("vers:npm/>=1.0.0|>=2.0.0", "npm", "1.5.0"),
         ("vers:npm/1.0.0|!=2.0.0", "npm", "3.0.0"),
-        // A revision, or an epoch of RPM, that only one of the two has.
+        // A revision that only one of the two has; an epoch of RPM that the version may have lost.
         ("vers:deb/<=1.2", "deb", "1.2-3"),
         ("vers:deb/>=1.2-3|<2.0-1", "deb", "1.2"),
         ("vers:rpm/<=1.2", "rpm", "1.2-3.el9"),
         ("vers:rpm/1.2", "rpm", "1.2-3.el9"),
         ("vers:apk/<=1.2", "apk", "1.2-r3"),
         ("vers:rpm/>=1:1.0-1|<1:1.1.1k-12", "rpm", "1.1.1k-9"),
-        ("vers:rpm/<3.0-1", "rpm", "1:4.0-1"),
         // A local build of what is affected.
         ("vers:pypi/<=2.0", "pypi", "2.0+cu118"),
         ("vers:pypi/2.0", "pypi", "2.0+cu118"),
@@ -86,6 +85,9 @@ fn doubt_about_a_revision_or_an_epoch_is_none_where_the_rest_decides() {
         ("vers:rpm/<=1.2", "rpm", "1.3-1.el9"),
         ("vers:rpm/<1:1.0-1.el9", "rpm", "1:1.0-1.el9_2"),
         ("vers:rpm/<0:1.0-1.el9", "rpm", "1.0-2.el9"),
+        ("vers:rpm/<3.0-1", "rpm", "1:2.0-1"),
+        ("vers:deb/<3.0-1", "deb", "1:2.0-1"),
+        ("vers:deb/>=1:1.0-1", "deb", "2.0-1"),
         ("vers:apk/<=1.2", "apk", "1.3-r0"),
         ("vers:pypi/<2.0", "pypi", "2.0+cu118"),
         ("vers:pypi/<2.0+cu118", "pypi", "2.0+cu118"),
