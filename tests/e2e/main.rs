@@ -8,6 +8,7 @@
 //! - `golden`: a data folder of an earlier version opens.
 //! - `narrowing`: ranges of affected versions, from webhook to run and preview.
 //! - `openapi`: the OpenAPI document has every operation and every status that a test meets.
+//! - `pages`: the commands of the documentation are run, its links followed.
 //! - `traces`: one trace from webhook to verdict.
 //! - `large`: a document of 300 MB.
 //! - `refresh`: kills while tags are followed.
@@ -24,8 +25,10 @@ mod golden;
 mod kills;
 mod large;
 mod limits;
+mod markdown;
 mod narrowing;
 mod openapi;
+mod pages;
 mod refresh;
 mod scanner;
 mod secrets;

@@ -57,6 +57,6 @@ pub use header::{
 };
 pub use key::{Algorithm, SECRET_LEN_MIN, WebhookKey};
 pub use secret::Secret;
-pub use sign::{Ed25519Pair, SigningKey, generate_ed25519_pair, generate_hmac_secret};
-pub use subject::Subject;
+pub use sign::{Ed25519Pair, SigningKey, generate_ed25519_pair, generate_hmac_secret, generate_text_secret};
+pub use subject::{Subject, validity};
 pub use verify::{BODY_PASSES_MAX, KEYS_PER_SOURCE_MAX, TOLERANCE_SECONDS_MAX, Verified, Verifier};

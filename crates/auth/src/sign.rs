@@ -68,6 +68,18 @@ pub struct Ed25519Pair {
     pub private_pem: Secret,
 }
 
+/// A new HMAC secret that is a text of letters and digits: its bytes are the key, so that a shell's `openssl` signs with it. The
+/// caller gives the randomness.
+pub fn generate_text_secret(randomness: [u8; 32]) -> Secret {
+    use std::fmt::Write;
+    let text = randomness.iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    Secret::new(format!("{text}\n"))
+}
+
 /// A new HMAC secret as one line, `whsec_` and base64, from 32 bytes of randomness.
 pub fn generate_hmac_secret(randomness: [u8; 32]) -> Secret {
     Secret::new(format!("whsec_{}\n", STANDARD.encode(randomness)))

@@ -76,6 +76,16 @@ impl Subject {
     }
 }
 
+/// From when to when a certificate in DER is valid, in Unix seconds; both ends included.
+///
+/// # Errors
+/// [`SubjectError::Certificate`] for what is no certificate.
+pub fn validity(der: &[u8]) -> Result<(u64, u64), SubjectError> {
+    let certificate = Certificate::from_der(der).map_err(SubjectError::Certificate)?;
+    let validity = certificate.tbs_certificate().validity();
+    Ok((validity.not_before.to_unix_duration().as_secs(), validity.not_after.to_unix_duration().as_secs()))
+}
+
 /// Decodes the string types of X.520, so that a name is the same in each of them.
 fn value_of(any: &Any) -> Result<Value, x509_cert::der::Error> {
     let bytes = any.value();

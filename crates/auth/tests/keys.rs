@@ -161,3 +161,17 @@ fn algorithms_are_named_as_in_the_configuration() {
         assert_eq!(serde_json::to_value(algorithm).unwrap(), algorithm.as_str());
     }
 }
+
+/// What a shell does: the text of the file is the key of `openssl dgst -hmac`.
+#[test]
+fn a_text_secret_is_the_key_itself() {
+    let secret = scheduler_auth::generate_text_secret([7; 32]);
+    let line = std::str::from_utf8(secret.expose()).unwrap();
+    assert_eq!(line.trim_end(), "07".repeat(32));
+    assert_ne!(secret, scheduler_auth::generate_text_secret([8; 32]));
+    let id = || "k".parse().unwrap();
+    let (written, typed) =
+        (SigningKey::hmac(id(), line.as_bytes()), SigningKey::hmac(id(), line.trim_end().as_bytes()));
+    let sign = |key: SigningKey| key.scheduler_header(b"{}", 1_700_000_000);
+    assert_eq!(sign(written.unwrap()), sign(typed.unwrap()));
+}

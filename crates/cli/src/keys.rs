@@ -4,7 +4,7 @@ use crate::client::{Global, Output, SourceArg};
 use crate::system::secret_bytes;
 use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
-use scheduler_auth::{generate_ed25519_pair, generate_hmac_secret};
+use scheduler_auth::{Secret, generate_ed25519_pair, generate_hmac_secret, generate_text_secret};
 use serde_json::{Value, json};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -19,6 +19,7 @@ pub enum KeysCommand {
     /// Without options two are made, as the reference configuration has them: `feedser-1` (HMAC) and `vexer-1` (Ed25519).
     #[command(after_help = "Examples:
   stella-scheduler keys generate --out keys
+  stella-scheduler keys generate --out keys > scheduler.yaml
   stella-scheduler keys generate --source vexer --algorithm hmac-sha256 --id vexer-2 --out keys")]
     Generate {
         /// Make one key, for this source.
@@ -30,6 +31,9 @@ pub enum KeysCommand {
         /// Its id, which signatures carry; default: the source and `-1`.
         #[arg(long, value_name = "ID", value_parser = key_id)]
         id: Option<String>,
+        /// Write HMAC secrets as libraries of Standard Webhooks take them (`whsec_…`), instead of as a text that is the key itself.
+        #[arg(long)]
+        standard_webhooks: bool,
         /// The folder for the files; it is made when it is not there.
         #[arg(long, value_name = "DIR", default_value = ".")]
         out: PathBuf,
@@ -63,7 +67,8 @@ struct KeyFile {
 impl KeysCommand {
     /// Carries it out.
     pub fn run(self, global: &Global) -> anyhow::Result<()> {
-        let Self::Generate { source, algorithm, id, out } = self;
+        let Self::Generate { source, algorithm, id, standard_webhooks, out } = self;
+        let secret = if standard_webhooks { generate_hmac_secret } else { generate_text_secret };
         let wanted = if source.is_none() && algorithm.is_none() && id.is_none() {
             vec![
                 ("feedser", KeyAlgorithm::HmacSha256, "feedser-1".to_owned()),
@@ -79,7 +84,7 @@ impl KeysCommand {
         let folder = std::fs::canonicalize(&out).with_context(|| format!("{}", out.display()))?;
         let (mut files, mut keys) = (Vec::new(), Vec::new());
         for (source, algorithm, id) in wanted {
-            keys.push(make(&folder, source, algorithm, &id, &mut files)?);
+            keys.push(make(&folder, source, algorithm, &id, secret, &mut files)?);
         }
         if let Some(taken) = files.iter().find(|file| file.path.exists()) {
             anyhow::bail!("{} is there already; give another --id or --out", taken.path.display());
@@ -94,6 +99,7 @@ fn make(
     source: &str,
     algorithm: KeyAlgorithm,
     id: &str,
+    secret: fn([u8; 32]) -> Secret,
     files: &mut Vec<KeyFile>,
 ) -> anyhow::Result<Value> {
     let mut file = |ending: &str, mode: u32, content: &[u8]| {
@@ -103,7 +109,7 @@ fn make(
     };
     Ok(match algorithm {
         KeyAlgorithm::HmacSha256 => {
-            let secret = generate_hmac_secret(secret_bytes()?);
+            let secret = secret(secret_bytes()?);
             let path = file("secret", 0o600, secret.expose());
             json!({ "id": id, "source": source, "algorithm": "hmac-sha256", "secretFile": path })
         }
@@ -165,7 +171,8 @@ mod tests {
     }
 
     fn generate(out: &Path) -> anyhow::Result<()> {
-        KeysCommand::Generate { source: None, algorithm: None, id: None, out: out.to_path_buf() }.run(&quiet())
+        let (source, algorithm, id, out) = (None, None, None, out.to_path_buf());
+        KeysCommand::Generate { source, algorithm, id, standard_webhooks: false, out }.run(&quiet())
     }
 
     #[test]
@@ -184,10 +191,14 @@ mod tests {
     fn the_configuration_that_is_printed_accepts_what_the_sender_signs() {
         let folder = tempfile::tempdir().unwrap();
         let mut files = Vec::new();
-        for (source, algorithm, id) in
-            [("feedser", KeyAlgorithm::HmacSha256, "a"), ("vexer", KeyAlgorithm::Ed25519, "b")]
-        {
-            let key = make(folder.path(), source, algorithm, id, &mut files).unwrap();
+        let text: fn([u8; 32]) -> Secret = generate_text_secret;
+        let whsec: fn([u8; 32]) -> Secret = generate_hmac_secret;
+        for (source, algorithm, id, secret) in [
+            ("feedser", KeyAlgorithm::HmacSha256, "a", text),
+            ("feedser", KeyAlgorithm::HmacSha256, "c", whsec),
+            ("vexer", KeyAlgorithm::Ed25519, "b", text),
+        ] {
+            let key = make(folder.path(), source, algorithm, id, secret, &mut files).unwrap();
             let path = folder.path().join(format!("{id}.yaml"));
             std::fs::write(&path, json!({ "scheduler": { "webhooks": { "keys": [key] } } }).to_string()).unwrap();
             files.drain(..).for_each(|file| write(&file).unwrap());

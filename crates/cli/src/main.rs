@@ -42,6 +42,10 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Runs web service, planner and workers in one process.
+    #[command(after_help = "Examples:
+  stella-scheduler serve
+  stella-scheduler serve --data-dir /var/lib/stella-scheduler
+  stella-scheduler --config /etc/stella-scheduler/config.yaml serve")]
     Serve {
         /// Where the embedded engine keeps its files (instead of `dataDir`).
         #[arg(long, value_name = "DIR")]
@@ -59,16 +63,21 @@ enum Command {
     Event(EventCommand),
     #[command(subcommand)]
     Index(IndexCommand),
-    /// Checks configuration, store, scanner, keys, clock and index; one PASS, WARN or FAIL line each, exit code 1 on a FAIL.
+    /// Checks configuration, store, index, scanner, keys, certificates, traces and clock; one PASS, WARN or FAIL line each, exit code 1 on a FAIL.
     Doctor(doctor::DoctorArgs),
     #[command(subcommand)]
     Keys(keys::KeysCommand),
-    /// Prints a shell's completions, as in `stella-scheduler completions bash > /etc/bash_completion.d/stella-scheduler`.
+    /// Prints a shell's completions.
+    #[command(after_help = "Examples:
+  stella-scheduler completions bash > /etc/bash_completion.d/stella-scheduler
+  stella-scheduler completions fish > ~/.config/fish/completions/stella-scheduler.fish")]
     Completions {
         /// For this shell.
         shell: clap_complete::Shell,
     },
     /// Prints the OpenAPI 3.1 document of the REST interface, the same as `GET /openapi.json`.
+    #[command(after_help = "Examples:
+  stella-scheduler openapi > openapi.json")]
     Openapi,
     /// Shows the main job from nothing, on a sample catalog or on your own files.
     Demo(demo::Args),

@@ -1,6 +1,7 @@
 //! The whole service behind TLS: what its configuration refuses, and who may deliver webhooks.
 
 use crate::config::{self, Config};
+use crate::doctor::{Verdict, certificates};
 use crate::serve;
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use scheduler_auth::SigningKey;
@@ -159,4 +160,38 @@ async fn a_listed_client_certificate_replaces_the_signature() {
         assert!(text.contains(word), "{what}: {text}");
     }
     running.stop().await.unwrap();
+}
+
+#[test]
+fn doctor_tells_how_long_certificates_are_good() {
+    const DAY: u64 = 86_400;
+    let folder = Folder::new();
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    (params.not_before, params.not_after) = (rcgen::date_time_ymd(2026, 1, 1), rcgen::date_time_ymd(2027, 1, 1));
+    let key = KeyPair::generate().unwrap();
+    std::fs::write(folder.path("server.pem"), params.signed_by(&key, &folder.ca).unwrap().pem()).unwrap();
+    folder.private("server.key", &key.serialize_pem());
+    let config = folder.config("tls: { certFile: '@/server.pem', keyFile: '@/server.key' }").unwrap();
+    let shown = certificates::configured(&config).unwrap();
+    let ends = u64::try_from(year_2027()).unwrap();
+    for (now, verdict, words) in [
+        (ends - 366 * DAY, Verdict::Fail, "not valid yet"),
+        (ends - 15 * DAY, Verdict::Pass, "good for 15 days"),
+        (ends - 14 * DAY, Verdict::Pass, "good for 14 days"),
+        (ends - 14 * DAY + 1, Verdict::Warn, "good for 13 days; renew it"),
+        (ends, Verdict::Warn, "good for 0 days"),
+        (ends + 1, Verdict::Fail, "expired 0 days ago"),
+    ] {
+        let (found, text) = certificates::check(&config, Some(&shown), now);
+        assert!(found == verdict && text.contains(words), "{now}: {found:?} {text}");
+    }
+    let (found, text) = certificates::check(&config, Some(b"another"), ends - 100 * DAY);
+    assert!(found == Verdict::Warn && text.contains("another certificate"), "{text}");
+    let plain = folder.config("dataDir: x").unwrap();
+    assert_eq!(certificates::check(&plain, None, 0).0, Verdict::Pass);
+}
+
+/// The beginning of 2027, in Unix seconds.
+fn year_2027() -> i64 {
+    chrono::NaiveDate::from_ymd_opt(2027, 1, 1).unwrap().and_hms_opt(0, 0, 0).unwrap().and_utc().timestamp()
 }

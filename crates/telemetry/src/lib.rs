@@ -6,6 +6,8 @@
 mod context;
 mod traces;
 
+pub use traces::address as traces_address;
+
 pub use context::{continues, follows, traceparent};
 
 use opentelemetry_sdk::trace::SdkTracerProvider;

@@ -28,14 +28,18 @@ const DELAY: Duration = Duration::from_secs(1);
 /// How long a collector may take.
 const SEND_MAX: Duration = Duration::from_secs(3);
 
+/// Where spans go, of a collector's base address or the whole one.
+pub fn address(endpoint: &str) -> String {
+    let base = endpoint.trim_end_matches('/');
+    if base.ends_with(PATH) { base.to_owned() } else { format!("{base}{PATH}") }
+}
+
 /// The way to the collector at `endpoint`, its base address or the whole one.
 pub fn provider(endpoint: &str) -> Result<SdkTracerProvider, ExporterBuildError> {
-    let base = endpoint.trim_end_matches('/');
-    let address = if base.ends_with(PATH) { base.to_owned() } else { format!("{base}{PATH}") };
     let exporter = SpanExporter::builder()
         .with_http()
         .with_protocol(Protocol::HttpBinary)
-        .with_endpoint(address)
+        .with_endpoint(address(endpoint))
         .with_timeout(SEND_MAX)
         .build()?;
     let config = BatchConfigBuilder::default()

@@ -109,6 +109,8 @@ pub enum List {
     Outcomes,
     /// `GET /images`.
     Images,
+    /// `GET /images/{digest}/history`.
+    History,
 }
 
 impl List {
@@ -118,6 +120,7 @@ impl List {
             Self::Runs => 'r',
             Self::Outcomes => 'o',
             Self::Images => 'i',
+            Self::History => 'h',
         }
     }
 
@@ -153,10 +156,12 @@ pub struct Listed<T> {
 impl<T> Listed<T> {
     /// From a page of the store, each item in the form that is shown.
     pub fn new<S>(list: List, page: Page<S>, show: impl FnMut(S) -> T) -> Self {
-        Self {
-            items: page.items.into_iter().map(show).collect(),
-            next_cursor: page.next.map(|position| list.cursor(&position)),
-        }
+        Self::of(list, page.items.into_iter().map(show).collect(), page.next)
+    }
+
+    /// Items that were found on the way to a position of the list.
+    pub fn of(list: List, items: Vec<T>, next: Option<String>) -> Self {
+        Self { items, next_cursor: next.map(|position| list.cursor(&position)) }
     }
 
     /// A list that has one page.

@@ -10,6 +10,7 @@ mod document;
 mod events;
 mod export;
 mod extract;
+mod history;
 mod hub;
 mod images;
 mod instants;
@@ -63,6 +64,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(images::list))
         .routes(routes!(images::bulk))
         .routes(routes!(images::get, images::delete))
+        .routes(routes!(history::history))
         .routes(routes!(images::put_bom_index))
         .routes(routes!(images::put_sbom))
         .routes(routes!(events::feedser))

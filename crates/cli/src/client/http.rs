@@ -114,15 +114,6 @@ impl Client {
     /// A client by the flags. Proxies of the environment are used, but not for this machine.
     pub fn new(global: &Global) -> Result<Self, ClientError> {
         let server = server_url(&global.server)?;
-        let mut identity = HeaderMap::new();
-        if let Some(tenant) = &global.tenant
-            && let Ok(value) = HeaderValue::from_str(tenant.as_str())
-        {
-            identity.insert(TENANT, value);
-        }
-        if let Some(path) = &global.token_file {
-            identity.insert(AUTHORIZATION, bearer(path)?);
-        }
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("stella-scheduler/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())
@@ -138,6 +129,21 @@ impl Client {
         }
         let http =
             builder.build().map_err(|error| ClientError::Setup { server: shown(&server), why: innermost(&error) })?;
+        Self::over(global, http)
+    }
+
+    /// A client over connections of the caller's kind.
+    pub fn over(global: &Global, http: reqwest::Client) -> Result<Self, ClientError> {
+        let server = server_url(&global.server)?;
+        let mut identity = HeaderMap::new();
+        if let Some(tenant) = &global.tenant
+            && let Ok(value) = HeaderValue::from_str(tenant.as_str())
+        {
+            identity.insert(TENANT, value);
+        }
+        if let Some(path) = &global.token_file {
+            identity.insert(AUTHORIZATION, bearer(path)?);
+        }
         Ok(Self { http, server, identity })
     }
 

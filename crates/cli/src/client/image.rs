@@ -13,24 +13,41 @@ pub enum ImageCommand {
     /// Puts BOM-Index sidecars and SBOMs into the catalog, files or whole folders.
     #[command(after_help = "Examples:
   stella-scheduler image import sboms/
-  syft registry.example.com/shop/cart:1.4 -o cyclonedx-json=cart.json; stella-scheduler image import cart.json
+  syft registry.example.com/shop/cart:1.4 -o syft-json | stella-scheduler image import -
   stella-scheduler image import --repository shop/cart --tag prod-1.4.2 --label team=cart cart.spdx.json.gz
 
 The format is told by content: BOM-Index, CycloneDX, SPDX and Syft JSON, plain or packed by gzip or zstd. The image's digest is
-the one that the document names, else the SHA-256 of the document. Of a folder, files ending in .json, .gz and .zst are read.")]
+the one that the document names, else the SHA-256 of the document. A document that names no repository gets the file's name. Of a folder, files ending in .json, .gz and .zst are read.")]
     Import(ImportArgs),
     /// Lists the images.
+    #[command(after_help = "Examples:
+  stella-scheduler image list
+  stella-scheduler image list --limit 20 --json")]
     List {
         /// At most so many.
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
     /// Prints an image.
+    #[command(after_help = "Examples:
+  stella-scheduler image get sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
     Get {
         /// The image's digest, `sha256:…`.
         digest: String,
     },
+    /// Lists what an image got in the runs that asked about it, the newest first.
+    #[command(after_help = "Examples:
+  stella-scheduler image history sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
+    History {
+        /// The image's digest, `sha256:…`.
+        digest: String,
+        /// At most so many.
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
+    },
     /// Takes images out of the catalog.
+    #[command(after_help = "Examples:
+  stella-scheduler image remove sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
     Remove {
         /// The images' digests.
         #[arg(required = true, value_name = "DIGEST")]
@@ -46,6 +63,18 @@ const COLUMNS: &[(&str, &str)] = &[
     ("COMPONENTS", "/components"),
     ("USED", "/used"),
     ("UPDATED", "/updatedAt"),
+];
+
+const HISTORY: &[(&str, &str)] = &[
+    ("RUN", "/runId"),
+    ("TRIGGER", "/trigger"),
+    ("EXPORTS", "/reason/exportIds"),
+    ("OUTCOME", "/outcome/outcome"),
+    ("VERDICT", "/outcome/verdict"),
+    ("NEW", "/outcome/delta/newFindings"),
+    ("KEV", "/outcome/delta/kevHits"),
+    ("WHY", "/outcome/reason /outcome/error/message"),
+    ("AT", "/outcome/finishedAt"),
 ];
 
 const FIELDS: &[(&str, &str)] = &[
@@ -76,6 +105,12 @@ impl ImageCommand {
             Self::Get { digest } => {
                 let image = client.call(Request::get(&["images", &digest])).await?;
                 out.thing(&image, "/imageDigest", FIELDS)
+            }
+            Self::History { digest, limit } => {
+                let mut listing = Listing::new(*out, "/runId", HISTORY, "no run has asked about it");
+                let asked = Request::get(&["images", &digest, "history"]);
+                client.each(asked, limit, |item| listing.push(&item)).await?;
+                listing.end()
             }
             Self::Remove { digests } => {
                 for digest in digests {

@@ -17,10 +17,19 @@ use tokio_util::sync::CancellationToken;
 #[derive(Subcommand, Debug)]
 pub enum IndexCommand {
     /// How large the index is and how far it is.
+    #[command(after_help = "Examples:
+  stella-scheduler index stats
+  stella-scheduler index stats --data-dir ./data")]
     Stats(Place),
     /// Compares the index with one that is built from the catalog now; exit code 1 when they differ.
+    #[command(after_help = "Examples:
+  stella-scheduler index verify
+  stella-scheduler index verify --data-dir ./data")]
     Verify(Place),
     /// Builds the index anew from the catalog and puts it in the old one's place.
+    #[command(after_help = "Examples:
+  stella-scheduler index rebuild
+  stella-scheduler index rebuild --data-dir ./data")]
     Rebuild(Place),
 }
 

@@ -27,6 +27,7 @@ pub use event::{EventCommand, SourceArg};
 pub use files::read_input;
 pub use http::{Client, Request};
 pub use image::ImageCommand;
+pub use import::name_of;
 pub use index::IndexCommand;
 pub use output::{Output, clean};
 pub use preview::PreviewArgs;

@@ -20,6 +20,9 @@ pub enum RunCommand {
   stella-scheduler run start --schedule 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
     Start(Box<StartArgs>),
     /// Lists runs, newest first.
+    #[command(after_help = "Examples:
+  stella-scheduler run list --state running
+  stella-scheduler run list --trigger feedser --since 2026-11-29T00:00:00Z --json")]
     List {
         /// Only of this schedule.
         #[arg(long, value_name = "ID")]
@@ -41,21 +44,30 @@ pub enum RunCommand {
         limit: Option<usize>,
     },
     /// Prints a run.
+    #[command(after_help = "Examples:
+  stella-scheduler run get 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
     Get {
         /// The run's id.
         id: String,
     },
     /// Follows a run to its end; exit code 1 when it was cancelled or ended in an error.
+    #[command(after_help = "Examples:
+  stella-scheduler run watch 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
     Watch {
         /// The run's id.
         id: String,
     },
     /// Cancels a run: no further call is begun.
+    #[command(after_help = "Examples:
+  stella-scheduler run cancel 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
     Cancel {
         /// The run's id.
         id: String,
     },
     /// Lists what each image got in a run.
+    #[command(after_help = "Examples:
+  stella-scheduler run images 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d --outcome delta
+  stella-scheduler run images 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d --outcome failed --json")]
     Images {
         /// The run's id.
         id: String,

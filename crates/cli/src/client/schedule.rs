@@ -44,6 +44,9 @@ pub enum ScheduleCommand {
         selection: SelectionArgs,
     },
     /// Lists the tenant's schedules.
+    #[command(after_help = "Examples:
+  stella-scheduler schedule list
+  stella-scheduler schedule list --name nightly --json")]
     List {
         /// Only the one of this name.
         #[arg(long)]
@@ -53,11 +56,16 @@ pub enum ScheduleCommand {
         enabled: Option<bool>,
     },
     /// Prints a schedule.
+    #[command(after_help = "Examples:
+  stella-scheduler schedule get 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
     Get {
         /// The schedule's id.
         id: String,
     },
     /// Changes a schedule by a JSON merge patch and prints it.
+    #[command(after_help = "Examples:
+  stella-scheduler schedule update 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d --file patch.json
+  echo '{\"limits\": {\"ratePerSecond\": 5}}' | stella-scheduler schedule update 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d --file -")]
     Update {
         /// The schedule's id.
         id: String,
@@ -66,16 +74,22 @@ pub enum ScheduleCommand {
         file: PathBuf,
     },
     /// Disables a schedule: it neither ticks nor follows events.
+    #[command(after_help = "Examples:
+  stella-scheduler schedule pause 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
     Pause {
         /// The schedule's id.
         id: String,
     },
     /// Enables a schedule.
+    #[command(after_help = "Examples:
+  stella-scheduler schedule resume 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
     Resume {
         /// The schedule's id.
         id: String,
     },
     /// Deletes a schedule; its runs stay.
+    #[command(after_help = "Examples:
+  stella-scheduler schedule delete 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
     Delete {
         /// The schedule's id.
         id: String,

@@ -34,6 +34,10 @@ use tokio_util::sync::CancellationToken;
 
 /// What can be said to the demo.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  stella-scheduler demo
+  stella-scheduler demo --images 20000 --keep
+  stella-scheduler demo --sboms ./sboms --export export.json")]
 pub struct Args {
     /// How many images the sample catalog has.
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=100_000))]

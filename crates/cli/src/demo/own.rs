@@ -5,6 +5,7 @@
 
 use super::intel::{Advisory, Affected, KnownImage, Package};
 use super::scenario::{Scenario, Upload, distinct};
+use crate::client::name_of;
 use anyhow::{Context, bail, ensure};
 use scheduler_model::purl::{ProductKey, Purl, Source};
 use scheduler_model::{ImageDigest, Severity};
@@ -107,12 +108,12 @@ fn read_document(path: &Path) -> anyhow::Result<(KnownImage, Upload)> {
     let own = document.image.digest.clone().and_then(|text| ImageDigest::try_from(text).ok());
     let digest = match own {
         Some(digest) => digest,
-        None => ImageDigest::of(&std::fs::read(path)?),
+        None => ImageDigest::of(&content),
     };
     let sidecar = document.format == Format::BomIndex;
     let own_name = document.image.repository.clone().filter(|name| !name.is_empty());
     ensure!(own_name.is_some() || !sidecar, "a sidecar names its image's repository");
-    let repository = if own_name.is_some() { None } else { Some(file_name(path)) };
+    let repository = if own_name.is_some() { None } else { name_of(path) };
     let name = match (own_name.as_ref().or(repository.as_ref()), document.image.tags.first()) {
         (Some(name), Some(tag)) => format!("{name}:{tag}"),
         (Some(name), None) => name.clone(),
@@ -120,14 +121,6 @@ fn read_document(path: &Path) -> anyhow::Result<(KnownImage, Upload)> {
     };
     let image = KnownImage { digest: digest.clone(), name, packages: packages(&document) };
     Ok((image, Upload::File { path: path.to_owned(), digest, repository, sidecar }))
-}
-
-/// The name of a file up to the first of the known endings: `cart.cdx.json.zst` is `cart.cdx`.
-fn file_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let bare = ENDINGS.iter().rev().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
-    let kind = [".cdx", ".spdx", ".syft", ".bom"].iter().find_map(|kind| bare.strip_suffix(kind));
-    kind.unwrap_or(bare).to_owned()
 }
 
 fn packages(document: &Document) -> Vec<Package> {
@@ -245,17 +238,5 @@ mod tests {
         );
         assert_eq!(export.keys.len(), 3);
         assert!(parse_export(br#"{"exportId": "e", "changedProductKeys": ["no key"]}"#).is_err());
-    }
-
-    #[test]
-    fn files_lend_their_name_to_images_without_one() {
-        for (file, name) in [
-            ("a/cart.cdx.json.zst", "cart"),
-            ("cart.json", "cart"),
-            ("cart.spdx.jsonld.gz", "cart"),
-            ("cart-1.2.syft.json", "cart-1.2"),
-        ] {
-            assert_eq!(file_name(Path::new(file)), name);
-        }
     }
 }

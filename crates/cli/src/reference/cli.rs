@@ -77,3 +77,61 @@ fn the_reference_page_is_what_the_commands_say() {
 fn the_commands_are_well_formed() {
     Cli::command().debug_assert();
 }
+
+/// Every command that does something, by its name.
+fn leaves(command: &Command, name: &str, found: &mut Vec<(String, Command)>) {
+    let verbs: Vec<&Command> = command.get_subcommands().filter(|verb| verb.get_name() != "help").collect();
+    if verbs.is_empty() || !command.is_subcommand_required_set() {
+        found.push((name.to_owned(), command.clone()));
+    }
+    for verb in verbs {
+        leaves(verb, &format!("{name} {}", verb.get_name()), found);
+    }
+}
+
+/// The words of a line of a shell, up to a pipe or a redirection.
+fn shell_words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for letter in line.chars() {
+        match (quote, letter) {
+            (Some(open), _) if letter == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, '|' | '>' | ';') => break,
+            (None, ' ') => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[test]
+fn every_command_has_examples_and_they_are_commands() {
+    let mut root = Cli::command();
+    root.build();
+    let mut found = Vec::new();
+    leaves(&root, "stella-scheduler", &mut found);
+    assert!(found.len() > 25, "{}", found.len());
+    for (name, command) in found {
+        let Some(help) = command.get_after_help().map(ToString::to_string).filter(|help| help.contains("Examples:"))
+        else {
+            panic!("`{name} --help` has no examples");
+        };
+        let mut examples = 0;
+        for line in help.lines() {
+            let Some(at) = line.find("stella-scheduler ") else { continue };
+            if !line.starts_with("  ") {
+                continue;
+            }
+            let words = shell_words(&line[at..]);
+            if let Err(error) = Cli::command().try_get_matches_from(&words) {
+                panic!("an example of `{name}` is no command: {line}\n{error}");
+            }
+            examples += usize::from(line.contains(&name));
+        }
+        assert!(examples > 0, "no example of `{name}` is one of it");
+    }
+}

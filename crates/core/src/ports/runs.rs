@@ -238,6 +238,9 @@ pub trait RunStore: Send + Sync {
         limit: usize,
     ) -> StoreResult<Page<Outcome>>;
 
+    /// What an image got in a run, if it has got it.
+    async fn outcome(&self, run: &RunId, digest: &ImageDigest) -> StoreResult<Option<Outcome>>;
+
     /// What is remembered of the images' last reports, in the order asked.
     async fn reports(&self, tenant: &TenantId, digests: &[ImageDigest]) -> StoreResult<Vec<Option<ReportRecord>>>;
 

@@ -272,6 +272,11 @@ impl RunStore for EmbeddedStore {
         self.read(move |view| lists::outcomes(view, &run, kind.as_deref(), after.as_deref(), limit)).await
     }
 
+    async fn outcome(&self, run: &RunId, digest: &ImageDigest) -> StoreResult<Option<Outcome>> {
+        let key = of_run(run).last(digest.as_str());
+        self.read(move |view| view.doc(Cf::Outcomes, &key)).await
+    }
+
     async fn reports(&self, tenant: &TenantId, digests: &[ImageDigest]) -> StoreResult<Vec<Option<ReportRecord>>> {
         let keys: Vec<_> = digests.iter().map(|digest| report_key(tenant, digest)).collect();
         self.read(move |view| keys.iter().map(|key| view.doc(Cf::Reports, key)).collect()).await

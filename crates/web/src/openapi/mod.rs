@@ -17,6 +17,7 @@ use utoipa::openapi::{Components, OpenApi, RefOr};
 const ANSWERS: [&str; 13] = [
     "Ahead",
     "Delta",
+    "HistoryEntry",
     "Image",
     "ImageEvent",
     "Outcome",

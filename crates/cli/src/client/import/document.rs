@@ -27,22 +27,33 @@ pub struct ReadDocument {
 pub enum Content {
     /// A sidecar, as one line of a bulk upload.
     Line(Vec<u8>),
-    /// An SBOM of this image.
-    Sbom(ImageDigest, Vec<u8>),
+    /// An SBOM.
+    Sbom {
+        /// Its image.
+        digest: ImageDigest,
+        /// Whether it says which repository the image is of.
+        names_repository: bool,
+        /// Its bytes.
+        body: Vec<u8>,
+    },
 }
 
 impl Content {
     /// Its size in bytes.
     pub fn len(&self) -> usize {
         match self {
-            Self::Line(bytes) | Self::Sbom(_, bytes) => bytes.len(),
+            Self::Line(bytes) | Self::Sbom { body: bytes, .. } => bytes.len(),
         }
     }
 }
 
-/// Reads a file; the error is a sentence about it.
+/// Reads a file, `-` for standard input; the error is a sentence about it.
 pub fn read(path: &Path) -> Result<ReadDocument, String> {
-    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let file: Box<dyn Read> = if is_stdin(path) {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(std::fs::File::open(path).map_err(|error| error.to_string())?)
+    };
     let bytes = unpack(limited(file).map_err(|error| error.to_string())?)?;
     let document = scheduler_sbom::read_slice(&bytes, &Limits::default()).map_err(|error| error.to_string())?;
     let notes = document.notes.iter().map(Note::to_string).collect();
@@ -50,10 +61,31 @@ pub fn read(path: &Path) -> Result<ReadDocument, String> {
     let content = match format {
         Format::BomIndex => Content::Line(one_line(bytes)),
         Format::CycloneDx | Format::Spdx2 | Format::Spdx3 | Format::Syft => {
-            Content::Sbom(digest(document, &bytes), bytes)
+            let names_repository = document.image.repository.as_ref().is_some_and(|name| !name.is_empty());
+            Content::Sbom { digest: digest(document, &bytes), names_repository, body: bytes }
         }
     };
     Ok(ReadDocument { format, notes, content })
+}
+
+/// Whether standard input is meant.
+pub fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// What a file's name says of the image in it: `sboms/cart.cdx.json.gz` is of `cart`. `None` for standard input.
+pub fn name_of(path: &Path) -> Option<String> {
+    if is_stdin(path) {
+        return None;
+    }
+    let name = path.file_name()?.to_string_lossy();
+    let mut bare: &str = &name;
+    // The packing, the language, the format.
+    for endings in [&[".gz", ".zst"][..], &[".json", ".jsonld"], &[".cdx", ".spdx", ".syft", ".bom", ".sbom"]] {
+        bare =
+            endings.iter().find_map(|ending| bare.strip_suffix(ending)).filter(|rest| !rest.is_empty()).unwrap_or(bare);
+    }
+    Some(bare.to_owned())
 }
 
 /// The image's digest: the document's own, else that of its bytes.
@@ -127,10 +159,26 @@ mod tests {
     #[test]
     fn packed_documents_are_the_same_images_as_plain_ones() {
         let plain = written(CYCLONEDX.as_bytes()).unwrap();
-        let Content::Sbom(digest, _) = &plain.content else { panic!("no SBOM") };
+        let Content::Sbom { digest, names_repository, .. } = &plain.content else { panic!("no SBOM") };
+        assert!(!names_repository);
         assert_eq!(*digest, ImageDigest::of(CYCLONEDX.as_bytes()));
         assert_eq!(written(&gzip(CYCLONEDX.as_bytes())).unwrap(), plain);
         assert_eq!(written(&zstd::encode_all(CYCLONEDX.as_bytes(), 1).unwrap()).unwrap(), plain);
+    }
+
+    #[test]
+    fn a_files_name_without_its_endings_names_an_image() {
+        for (path, name) in [
+            ("sboms/cart.json", Some("cart")),
+            ("cart.cdx.json.zst", Some("cart")),
+            ("shop-api_1.4.spdx.json", Some("shop-api_1.4")),
+            ("cart.bom.jsonld.gz", Some("cart")),
+            ("cart", Some("cart")),
+            (".json", Some(".json")),
+            ("-", None),
+        ] {
+            assert_eq!(name_of(Path::new(path)).as_deref(), name, "{path}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The files of an import, in an order that does not depend on the machine.
 
+use super::document::is_stdin;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,11 +22,15 @@ pub struct Found {
     pub failures: Vec<(PathBuf, String)>,
 }
 
-/// Finds documents: a given file is taken whatever its name, a folder is walked in the order of names. Hidden entries and
+/// Finds documents: `-` is standard input, a given file is taken whatever its name, a folder is walked in the order of names. Hidden entries and
 /// links to folders are not followed.
 pub fn find(paths: &[PathBuf]) -> Found {
     let mut found = Found::default();
     for path in paths {
+        if is_stdin(path) {
+            found.files.push(path.clone());
+            continue;
+        }
         match fs::metadata(path) {
             Ok(meta) if meta.is_dir() => found.walk(path, 0),
             Ok(_) => found.files.push(path.clone()),

@@ -6,6 +6,8 @@
 mod document;
 mod find;
 
+pub use document::name_of;
+
 use super::http::{Client, Request};
 use super::output::cell;
 use super::selection::label;
@@ -32,7 +34,7 @@ const SKIPPED_SHOWN_MAX: usize = 5;
 /// What to import.
 #[derive(clap::Args, Debug)]
 pub struct ImportArgs {
-    /// Files and folders.
+    /// Files and folders; `-` is standard input.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -46,7 +48,7 @@ struct PlaceArgs {
     /// The image's registry.
     #[arg(long, value_name = "HOST")]
     registry: Option<String>,
-    /// The image's repository.
+    /// The image's repository; of a file that names none it is the file's name.
     #[arg(long, value_name = "NAME")]
     repository: Option<String>,
     /// Where the image is used; may be given several times.
@@ -118,11 +120,13 @@ struct Import<'a> {
     components: u64,
     skipped: u64,
     failed: u64,
+    /// Documents that name no repository, whose file's name stands for it.
+    named_by_file: u64,
 }
 
 impl<'a> Import<'a> {
     fn new(out: Output, bar: &'a ProgressBar) -> Self {
-        Self { out, bar, taken: 0, components: 0, skipped: 0, failed: 0 }
+        Self { out, bar, taken: 0, components: 0, skipped: 0, failed: 0, named_by_file: 0 }
     }
 
     /// Sends a batch and says what became of each document, in the order of the files.
@@ -144,17 +148,19 @@ impl<'a> Import<'a> {
                             line_count += 1;
                             (path, Waiting::Bulk(head))
                         }
-                        Content::Sbom(digest, body) => {
-                            sboms.push((digest, body));
+                        Content::Sbom { digest, names_repository, body } => {
+                            let by_file = !names_repository && place.repository.is_none();
+                            let repository = if by_file { document::name_of(&path) } else { place.repository.clone() };
+                            self.named_by_file += u64::from(by_file && repository.is_some());
+                            sboms.push((digest, repository, body));
                             (path, Waiting::Put(head))
                         }
                     }
                 }
             });
         }
-        let put = stream::iter(sboms.into_iter().map(|(digest, body)| put_sbom(client, digest, body, place)))
-            .buffered(SBOMS_IN_FLIGHT)
-            .try_collect::<Vec<Answer>>();
+        let send = |(digest, repository, body)| put_sbom(client, digest, repository, body, place);
+        let put = stream::iter(sboms.into_iter().map(send)).buffered(SBOMS_IN_FLIGHT).try_collect::<Vec<Answer>>();
         let (bulk, put) = tokio::try_join!(put_sidecars(client, lines, line_count), put)?;
         let (mut bulk, mut put) = (bulk.into_iter(), put.into_iter());
         for (path, waiting) in named {
@@ -218,6 +224,16 @@ impl<'a> Import<'a> {
 
     fn end(self) -> anyhow::Result<()> {
         let skipped = if self.skipped > 0 { format!(", {} purls skipped", self.skipped) } else { String::new() };
+        if self.named_by_file > 0 {
+            let count = if self.named_by_file == 1 {
+                "1 document names".to_owned()
+            } else {
+                format!("{} documents name", self.named_by_file)
+            };
+            self.out.remark(&format!(
+                "{count} no repository: the file's name stands for it; `--repository NAME` gives another"
+            ));
+        }
         self.out.say(&format!("imported {} images, {} components{skipped}", self.taken, self.components))?;
         match self.failed {
             0 if self.taken == 0 => bail!("there was nothing to import"),
@@ -262,12 +278,13 @@ async fn put_sidecars(client: &Client, lines: Vec<u8>, count: usize) -> Result<V
 async fn put_sbom(
     client: &Client,
     digest: ImageDigest,
+    repository: Option<String>,
     body: Vec<u8>,
     place: &PlaceArgs,
 ) -> Result<Answer, ClientError> {
     let mut request = Request::new(Method::PUT, &["images", digest.as_str(), "sbom"])
         .maybe("registry", place.registry.as_deref())
-        .maybe("repository", place.repository.as_deref());
+        .maybe("repository", repository);
     for (name, values) in [("namespace", &place.namespaces), ("tag", &place.tags)] {
         for value in values {
             request = request.query(name, value);

@@ -101,6 +101,11 @@ pub async fn outcomes_are_listed_by_digest_and_kind(store: &impl RunStore) {
         }
         assert_eq!(seen, expected.iter().copied().map(digest).collect::<Vec<_>>(), "{kind:?}");
     }
+    for (run, number, kind) in [(&made, 3, Some("failed")), (&next, 1, Some("delta")), (&next, 3, None)] {
+        let found = store.outcome(&run.id, &digest(number)).await.unwrap();
+        assert_eq!(found.as_ref().map(|outcome| outcome.result.as_str()), kind);
+        assert!(found.is_none_or(|outcome| outcome.run == run.id && outcome.digest == digest(number)));
+    }
 }
 
 pub async fn the_newest_run_and_the_live_ones_of_a_schedule_are_known(store: &impl RunStore) {

@@ -1,6 +1,10 @@
 //! `doctor`: looks at everything that the service needs, and changes nothing.
 
-use crate::client::{Client, Global, Output, Request, clean};
+pub(crate) mod certificates;
+mod service;
+mod why;
+
+use crate::client::{Global, Output, Session, clean};
 use crate::config::{self, Config, IndexStorage};
 use crate::system::SystemClock;
 use crate::wire;
@@ -10,34 +14,50 @@ use scheduler_impact_index::{ImpactIndex, IndexError, Thresholds};
 use scheduler_model::Source;
 use scheduler_store::{EmbeddedStore, OpenError};
 use serde_json::{Value, json};
+use service::{Service, time_at};
 use std::fs::OpenOptions;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How far the clock may be off before the operator should know: signatures tolerate more, but not other services' logs.
 const CLOCK_OFF_SECONDS_WARN: u64 = 5;
 
-/// How long a service that should be on this machine may take to show a sign of life.
-const LOCAL_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long a collector may take.
+const COLLECTOR_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Time-zone data is called old so many months after the beginning of its year: about four releases come in each.
 const TZDB_MONTHS_WARN: i64 = 18;
 
 /// What `doctor` is told.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
   stella-scheduler doctor
-  stella-scheduler --config /etc/stella-scheduler/config.yaml doctor --json")]
+  stella-scheduler --config /etc/stella-scheduler/config.yaml doctor --json
+  stella-scheduler doctor why sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 CVE-2026-1234"
+)]
 pub struct DoctorArgs {
+    #[command(subcommand)]
+    command: Option<DoctorCommand>,
     /// Where the embedded engine keeps its files (instead of `dataDir`).
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
 
-/// How a check went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+/// What can be asked beside how all is.
+#[derive(clap::Subcommand, Debug)]
+enum DoctorCommand {
+    /// Tells what became of a vulnerability in an image: selected by which export, asked by which run, told or not, and why not.
+    #[command(after_help = "Examples:
+  stella-scheduler doctor why sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 CVE-2026-1234
+  stella-scheduler doctor why $DIGEST CVE-2026-1234 --json")]
+    Why(why::WhyArgs),
+}
+
+/// How a check went; the later, the worse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verdict {
     Pass,
     Warn,
     Fail,
@@ -54,7 +74,7 @@ impl Verdict {
 }
 
 /// One line.
-type Finding = (Verdict, String);
+pub(crate) type Finding = (Verdict, String);
 
 fn pass(text: impl Into<String>) -> Finding {
     (Verdict::Pass, text.into())
@@ -83,7 +103,7 @@ impl Report {
         if self.out.quiet && verdict == Verdict::Pass {
             return Ok(());
         }
-        self.out.line(&format!("{}  {check:<10}  {}", verdict.as_str(), clean(&text)))
+        self.out.line(&format!("{}  {check:<12}  {}", verdict.as_str(), clean(&text)))
     }
 
     fn end(self) -> anyhow::Result<()> {
@@ -98,6 +118,9 @@ impl Report {
 impl DoctorArgs {
     /// Carries it out.
     pub async fn run(self, global: &Global) -> anyhow::Result<()> {
+        if let Some(DoctorCommand::Why(args)) = self.command {
+            return args.run(&Session::new(global)?).await;
+        }
         let mut report = Report { out: Output::new(global), failed: 0 };
         let from =
             global.config.as_deref().map_or_else(|| "the defaults".to_owned(), |path| path.display().to_string());
@@ -110,7 +133,7 @@ impl DoctorArgs {
             }
         };
         report.tell("config", pass(format!("{from}; listens on {}", config.listen)))?;
-        let service = Service::find(global, &config).await;
+        let service = Service::find(global, &config, certificates::configured(&config).as_deref()).await;
         let (finding, store) = store(&config.data_dir, &service).await;
         report.tell("store", finding)?;
         report.tell("queue", pass("embedded: part of the process"))?;
@@ -119,41 +142,13 @@ impl DoctorArgs {
         drop(store);
         report.tell("scanner", scanner(&config).await)?;
         report.tell("keys", keys(&config))?;
+        let now = u64::try_from(SystemClock.now().seconds()).unwrap_or_default();
+        report.tell("certificates", certificates::check(&config, service.certificate.as_deref(), now))?;
+        report.tell("traces", traces(&config).await)?;
         report.tell("clock", clock(&config, &service).await)?;
         report.tell("zones", zones())?;
         report.end()
     }
-}
-
-/// The service on this machine, if it runs.
-struct Service {
-    address: String,
-    client: Option<Client>,
-    is_running: bool,
-}
-
-impl Service {
-    async fn find(global: &Global, config: &Config) -> Self {
-        let address = format!("http://{}", reachable(config.listen));
-        let client = Client::new(&Global { server: address.clone(), ..global.clone() }).ok();
-        let is_running = date(&format!("{address}/healthz")).await.is_some();
-        Self { address, client, is_running }
-    }
-
-    async fn index(&self) -> Option<Value> {
-        let client = self.client.as_ref().filter(|_| self.is_running)?;
-        client.call(Request::get(&["admin", "index"])).await.ok()
-    }
-}
-
-/// Where a listener on this machine is reached from this machine.
-fn reachable(listen: SocketAddr) -> SocketAddr {
-    let ip = match listen.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, listen.port())
 }
 
 async fn store(data_dir: &Path, service: &Service) -> (Finding, Option<EmbeddedStore>) {
@@ -268,18 +263,33 @@ fn keys(config: &Config) -> Finding {
     warn(format!("{}; `stella-scheduler keys generate` makes keys", told.join("; ")))
 }
 
-async fn clock(config: &Config, service: &Service) -> Finding {
-    let mut references = Vec::new();
-    if service.is_running {
-        references.push(("the service", format!("{}/healthz", service.address)));
-    }
-    if let Some(url) = &config.scanner_url {
-        references.push(("the scanner", format!("{}/healthz", url.trim_end_matches('/'))));
-    }
-    for (who, url) in references {
-        if let Some(theirs) = date(&url).await {
-            return compare_clocks(SystemClock.now().seconds(), theirs, who);
+/// An empty batch of spans is something that a collector takes.
+async fn traces(config: &Config) -> Finding {
+    let Some(endpoint) = &config.otlp_endpoint else { return pass("not sent; telemetry.otlpEndpoint would say where") };
+    let address = scheduler_telemetry::traces_address(endpoint);
+    let client = match reqwest::Client::builder().timeout(COLLECTOR_WAIT_MAX).build() {
+        Ok(client) => client,
+        Err(error) => return fail(format!("the collector's client cannot be made: {error}")),
+    };
+    let request = client.post(&address).header("content-type", "application/x-protobuf").body(Vec::new());
+    match request.send().await {
+        Ok(answer) if answer.status().is_success() => pass("the collector takes spans"),
+        Ok(answer) => {
+            warn(format!("the collector answers {}; spans are dropped; see telemetry.otlpEndpoint", answer.status()))
         }
+        Err(_) => warn("the collector does not answer; spans are dropped; see telemetry.otlpEndpoint"),
+    }
+}
+
+async fn clock(config: &Config, service: &Service) -> Finding {
+    let now = SystemClock.now().seconds();
+    if let Some(theirs) = service.time {
+        return compare_clocks(now, theirs, "the service");
+    }
+    if let Some(url) = &config.scanner_url
+        && let Some(theirs) = time_at(&format!("{}/healthz", url.trim_end_matches('/'))).await
+    {
+        return compare_clocks(SystemClock.now().seconds(), theirs, "the scanner");
     }
     warn("nobody to compare with: neither the service nor the scanner tells the time")
 }
@@ -293,16 +303,6 @@ fn compare_clocks(ours: i64, theirs: i64, who: &str) -> Finding {
     let way = if ours > theirs { "ahead of" } else { "behind" };
     let text = format!("{off} s {way} {who}; let both follow the same time servers");
     if off >= scheduler_auth::TOLERANCE_SECONDS_MAX { fail(text) } else { warn(text) }
-}
-
-/// The `Date` of an answer, whatever its status, as Unix seconds; `None` when there is no answer.
-async fn date(url: &str) -> Option<i64> {
-    let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
-    let builder = if url.starts_with("http:") { builder.tls_certs_only([]) } else { builder };
-    let answer = builder.build().ok()?.get(url).timeout(LOCAL_WAIT_MAX).send().await.ok()?;
-    let date = answer.headers().get(reqwest::header::DATE)?.to_str().ok()?;
-    let since = httpdate::parse_http_date(date).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-    i64::try_from(since.as_secs()).ok()
 }
 
 fn zones() -> Finding {
@@ -362,12 +362,5 @@ mod tests {
         let file = root.path().join("file");
         std::fs::write(&file, "").unwrap();
         assert_eq!(new_store(&file.join("data")).0, Verdict::Fail);
-    }
-
-    #[test]
-    fn a_listener_on_all_addresses_is_asked_on_loopback() {
-        for (listen, reached) in [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:2", "[::1]:2"), ("10.0.0.1:3", "10.0.0.1:3")] {
-            assert_eq!(reachable(listen.parse().unwrap()).to_string(), reached);
-        }
     }
 }
