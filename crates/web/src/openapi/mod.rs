@@ -14,7 +14,7 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{Components, OpenApi, RefOr};
 
 /// Schemas of answers. Their members are always there, be it as null, though the types have defaults for older data.
-const ANSWERS: [&str; 13] = [
+const ANSWERS: &[&str] = &[
     "Ahead",
     "Delta",
     "HistoryEntry",
@@ -67,7 +67,7 @@ pub fn document() -> OpenApi {
     document.info.license = None;
     let components = document.components.get_or_insert_with(Components::new);
     for name in ANSWERS {
-        if let Some(RefOr::T(schema)) = components.schemas.get_mut(name) {
+        if let Some(RefOr::T(schema)) = components.schemas.get_mut(*name) {
             require_all(schema);
         }
     }

@@ -172,6 +172,7 @@ delegate! { RunStore:
     fail_run(tenant: &TenantId, id: &RunId, error: &str, now: Timestamp) -> ();
     skip_rest(tenant: &TenantId, id: &RunId, reason: SkipReason, now: Timestamp) -> Run;
     outcomes(run: &RunId, kind: Option<&str>, after: Option<&str>, limit: usize) -> Page<Outcome>;
+    outcome(run: &RunId, digest: &ImageDigest) -> Option<Outcome>;
     reports(tenant: &TenantId, digests: &[ImageDigest]) -> Vec<Option<ReportRecord>>;
     tags(tenant: &TenantId, digest: &ImageDigest) -> Option<TagRecord>;
     cursors(tenant: &TenantId) -> Vec<Cursor>;
