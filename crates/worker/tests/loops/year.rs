@@ -2,13 +2,13 @@
 //! runs that outlast the next instant.
 
 use crate::world::{SetClock, World};
+use chrono::{DateTime, Datelike, NaiveDate, Offset, TimeZone, Weekday};
+use chrono_tz::Tz;
 use futures::FutureExt;
-use scheduler_calendar::{Calendar, CronExpr, Zone};
-use scheduler_core::ports::CatalogStore;
-use scheduler_core::ports::{Claim, EventStore, RunFilter, RunStore, ScheduleStore, TickStore};
+use scheduler_core::ports::{CatalogStore, Claim, EventStore, RunFilter, RunStore, ScheduleStore, TickStore};
 use scheduler_model::{
-    CatalogComponent, Export, Image, Misfire, Overlap, Run, RunId, Schedule, Scope, Selection, SkipReason, Source,
-    Timestamp, Trigger,
+    CatalogComponent, ChangedKey, Export, ExportId, Image, Misfire, OutcomeResult, Overlap, Priority, Run, RunId,
+    Schedule, Scope, Selection, SkipReason, Source, Timestamp, Trigger,
 };
 use scheduler_testkit::store::build::*;
 use scheduler_worker::{Planner, Services, Ticker};
@@ -20,6 +20,7 @@ const DAY: i64 = 86_400;
 const BEGIN: i64 = 1_735_689_600;
 const END: i64 = BEGIN + 365 * DAY;
 const WITH_IMAGES: usize = 12;
+const IMAGES: usize = 5;
 
 const ZONES: [&str; 25] = [
     "UTC",
@@ -49,8 +50,82 @@ const ZONES: [&str; 25] = [
     "Africa/Casablanca",
 ];
 
-const MONTHLY: [&str; 6] =
-    ["30 2 1 */2 *", "0 2 15 3,9 *", "15 0 L * ?", "0 1 ? 1,4,7,10 SUN#2", "0 3 10 */2 *", "45 23 28 3,10 *"];
+/// An expression, and when it matches on a wall clock: said twice, so that neither is taken from the other.
+struct Form {
+    expression: &'static str,
+    day: fn(NaiveDate) -> bool,
+    times: &'static [(u32, u32)],
+    /// Whether both passes of a repeated time count, and nothing of a missing one.
+    is_wildcard: bool,
+}
+
+const FORMS: [Form; 8] = [
+    fixed("30 2 1 */2 *", |date| date.day() == 1 && date.month() % 2 == 1, &[(2, 30)]),
+    fixed("0 2 15 3,9 *", |date| date.day() == 15 && [3, 9].contains(&date.month()), &[(2, 0)]),
+    fixed("0 15 0 L * ?", |date| date.succ_opt().unwrap().day() == 1, &[(0, 15)]),
+    fixed(
+        "0 0 1 ? 1,4,7,10 SUN#2",
+        |date| is_sunday(date) && date.month() % 3 == 1 && date.day().div_ceil(7) == 2,
+        &[(1, 0)],
+    ),
+    fixed("0 3 10 */2 *", |date| date.day() == 10 && date.month() % 2 == 1, &[(3, 0)]),
+    fixed("45 23 28 3,10 *", |date| date.day() == 28 && [3, 10].contains(&date.month()), &[(23, 45)]),
+    Form {
+        expression: "*/30 2 * 3,4,9-11 SUN",
+        day: |date| is_sunday(date) && [3, 4, 9, 10, 11].contains(&date.month()),
+        times: &[(2, 0), (2, 30)],
+        is_wildcard: true,
+    },
+    fixed(
+        "0,45 1-3 * 3,4,9-11 SUN",
+        |date| is_sunday(date) && [3, 4, 9, 10, 11].contains(&date.month()),
+        &[(1, 0), (1, 45), (2, 0), (2, 45), (3, 0), (3, 45)],
+    ),
+];
+
+const DAILY: Form = fixed("7 2 * * *", |_| true, &[(2, 7)]);
+const WEEKLY: Form = fixed("14 2 * * SUN", is_sunday, &[(2, 14)]);
+
+const fn fixed(expression: &'static str, day: fn(NaiveDate) -> bool, times: &'static [(u32, u32)]) -> Form {
+    Form { expression, day, times, is_wildcard: false }
+}
+
+fn is_sunday(date: NaiveDate) -> bool {
+    date.weekday() == Weekday::Sun
+}
+
+/// The form of a schedule, by its number: a few are busy, most are seldom due.
+fn form(number: usize) -> &'static Form {
+    match number {
+        0..3 => &DAILY,
+        3..32 => &WEEKLY,
+        _ => &FORMS[number % FORMS.len()],
+    }
+}
+
+/// Every instant of a schedule in the year, by a walk over the minutes around each time that matches on the wall.
+fn instants(number: usize) -> Vec<i64> {
+    let (form, zone): (_, Tz) = (form(number), ZONES[number % ZONES.len()].parse().unwrap());
+    let local = |minute: i64| zone.from_utc_datetime(&DateTime::from_timestamp(minute * 60, 0).unwrap().naive_utc());
+    let first = DateTime::from_timestamp(BEGIN, 0).unwrap().date_naive();
+    let mut found = BTreeSet::new();
+    for date in first.pred_opt().unwrap().iter_days().take(368).filter(|date| (form.day)(*date)) {
+        for (hour, minute) in form.times {
+            let wall = date.and_hms_opt(*hour, *minute, 0).unwrap();
+            let about = wall.and_utc().timestamp() / 60;
+            let offset = i64::from(local(about).offset().fix().local_minus_utc()) / 60;
+            let around = about - offset - 240..about - offset + 240;
+            let same: Vec<i64> = around.clone().filter(|minute| local(*minute).naive_local() == wall).collect();
+            let later = || around.clone().find(|minute| local(*minute).naive_local() > wall);
+            match (form.is_wildcard, same.first()) {
+                (true, _) => found.extend(same),
+                (false, Some(first)) => drop(found.insert(*first)),
+                (false, None) => found.extend(later()),
+            }
+        }
+    }
+    found.into_iter().map(|minute| minute * 60).filter(|instant| (BEGIN + 1..END).contains(instant)).collect()
+}
 
 /// A small generator, so that a seed is the whole story.
 struct Dice(u64);
@@ -82,15 +157,7 @@ fn schedules() -> Vec<Schedule> {
         spec.jitter_seconds = if number % 20 == 19 { 100 } else { 0 };
         spec.selection =
             Selection { scope: Scope::ByNamespace, namespaces: vec!["none".into()], ..Selection::default() };
-        let minute = number * 7 % 60;
-        spec.when_cron = Some(match number {
-            0..3 => format!("{minute} 2 * * *"),
-            3..32 => format!("{minute} 2 * * SUN"),
-            _ => {
-                let form = MONTHLY[number % MONTHLY.len()];
-                if form.contains('?') { format!("0 {form}") } else { form.to_owned() }
-            }
-        });
+        spec.when_cron = Some(form(number).expression.to_owned());
         if number < WITH_IMAGES {
             spec.overlap = [Overlap::Queue, Overlap::Skip, Overlap::Replace][number % 3];
             spec.selection = Selection::default();
@@ -102,15 +169,20 @@ fn schedules() -> Vec<Schedule> {
     made.collect()
 }
 
-fn at_second(second: i64) -> Timestamp {
-    Timestamp::from_millis(second * 1000)
+/// An image with a package of its own.
+fn packed(number: usize) -> Image {
+    let package = CatalogComponent { purl: format!("pkg:npm/k{number}@1"), source: None };
+    Image { components: vec![package], ..image(&alpha(), number) }
 }
 
-fn instants(schedule: &Schedule) -> Vec<i64> {
-    let expr = CronExpr::parse(schedule.spec.when_cron.as_deref().unwrap()).unwrap();
-    let calendar = Calendar { expr, zone: Zone::parse(&schedule.spec.timezone).unwrap() };
-    let all = calendar.upcoming(at_second(BEGIN).utc()).map(|instant| instant.timestamp());
-    all.take_while(|instant| *instant < END).collect()
+/// The changed key of an export: that of one image.
+fn key_of(export: usize) -> ChangedKey {
+    let key = format!("pkg:npm/k{}", export % IMAGES);
+    ChangedKey { key, priority: Priority::Normal, subcomponent: None, affected: Vec::new() }
+}
+
+fn at_second(second: i64) -> Timestamp {
+    Timestamp::from_millis(second * 1000)
 }
 
 /// Downtimes that begin and end when no instant is near, so that it is clear what they miss.
@@ -130,9 +202,9 @@ fn downtimes(dice: &mut Dice, all: &BTreeSet<i64>) -> Vec<(i64, i64)> {
 }
 
 /// The runs of a schedule that no run of its own ever holds up: instant and whether it makes up for others.
-fn expected(schedule: &Schedule, downtimes: &[(i64, i64)]) -> Vec<(i64, bool)> {
+fn expected(schedule: &Schedule, instants: &[i64], downtimes: &[(i64, i64)]) -> Vec<(i64, bool)> {
     let (mut runs, mut missed) = (Vec::new(), BTreeMap::new());
-    for instant in instants(schedule) {
+    for &instant in instants {
         match downtimes.iter().find(|(from, to)| (*from..*to).contains(&instant)) {
             None => runs.push((instant, false)),
             Some((from, _)) => drop(missed.insert(*from, (instant, true))),
@@ -181,7 +253,7 @@ impl Year {
             Event::RunEnds(run) => self.end(run, now).await,
             Event::Export(number) => {
                 let name = format!("e-{number:04}");
-                let export = Export { received_at: at_second(now), ..export(&name, "1") };
+                let export = Export { received_at: at_second(now), keys: vec![key_of(*number)], ..export(&name, "1") };
                 self.world.store.accept(export, None, 1000).await.unwrap();
             }
             Event::Look => {}
@@ -246,6 +318,18 @@ impl Year {
         }
     }
 
+    /// No key is lost: a run of exports has asked about the images of all their keys and no other.
+    async fn check_keys(&self, runs: &[Run]) {
+        for run in runs.iter().filter(|run| run.trigger.is_event()) {
+            let number = |export: &ExportId| export.as_str()[2..].parse::<usize>().unwrap();
+            let expected: BTreeSet<_> = run.reason.export_ids.iter().map(|e| digest(number(e) % IMAGES)).collect();
+            let outcomes = self.world.store.outcomes(&run.id, None, None, 100).await.unwrap().items;
+            let asked: BTreeSet<_> = outcomes.iter().map(|outcome| outcome.digest.clone()).collect();
+            assert_eq!(asked, expected, "{run:?}");
+            assert!(outcomes.iter().all(|outcome| matches!(outcome.result, OutcomeResult::Reported { .. })));
+        }
+    }
+
     async fn runs(&self, schedule: &Schedule) -> Vec<Run> {
         let filter = RunFilter { schedule: Some(schedule.id.clone()), ..RunFilter::default() };
         let (mut runs, mut after) = (Vec::new(), None);
@@ -263,24 +347,23 @@ impl Year {
 #[tokio::test]
 async fn p03_a_year_of_instants_and_exports_gives_each_its_run_once() {
     let world = World::new().await;
-    let package = CatalogComponent { purl: "pkg:deb/debian/openssl@1".to_owned(), source: None };
-    let images = (1..3).map(|number| Image { components: vec![package.clone()], ..image(&alpha(), number) });
-    world.store.put_images(images.collect()).await.unwrap();
+    world.store.put_images((0..IMAGES).map(packed).collect()).await.unwrap();
     let schedules = schedules();
     for schedule in &schedules {
         world.store.create_schedule(schedule.clone()).await.unwrap();
     }
     let mut dice = Dice(0x2025);
-    let all: BTreeSet<i64> = schedules.iter().flat_map(instants).collect();
+    let instants: Vec<Vec<i64>> = (0..schedules.len()).map(instants).collect();
+    let all: BTreeSet<i64> = instants.iter().flatten().copied().collect();
     let downtimes = downtimes(&mut dice, &all);
     let mut agenda: BTreeSet<(i64, Event)> = BTreeSet::new();
     for (from, to) in &downtimes {
         agenda.extend([(*from, Event::Down), (*to, Event::Up)]);
     }
-    for schedule in &schedules {
+    for (schedule, instants) in schedules.iter().zip(&instants) {
         let offsets: &[i64] =
             if schedule.spec.jitter_seconds > 0 { &[-30, -5, 20, 45, 70, 95, 120] } else { &[-30, 60] };
-        agenda.extend(instants(schedule).iter().flat_map(|i| offsets.iter().map(move |by| (i + by, Event::Look))));
+        agenda.extend(instants.iter().flat_map(|i| offsets.iter().map(move |by| (i + by, Event::Look))));
     }
     let exports = 80;
     for number in 0..exports {
@@ -325,20 +408,21 @@ async fn p03_a_year_of_instants_and_exports_gives_each_its_run_once() {
         if number >= WITH_IMAGES {
             assert_eq!(
                 found,
-                expected(schedule, &downtimes),
+                expected(schedule, &instants[number], &downtimes),
                 "{:?} {}",
                 schedule.spec.when_cron,
                 schedule.spec.timezone
             );
             continue;
         }
-        let of_schedule: BTreeSet<i64> = instants(schedule).into_iter().collect();
+        let of_schedule: BTreeSet<i64> = instants[number].iter().copied().collect();
         let distinct: BTreeSet<i64> = found.iter().map(|(instant, _)| *instant).collect();
         assert!(distinct.len() == found.len() && distinct.is_subset(&of_schedule), "each its own instant, once");
         let mut heard: Vec<_> = runs.iter().flat_map(|run| run.reason.export_ids.clone()).collect();
         heard.sort_unstable();
         let sent: Vec<_> = (0..exports).map(|number| id(&format!("e-{number:04}"))).collect();
         assert_eq!(heard, sent, "every export in one run of every schedule that hears it");
+        year.check_keys(&runs).await;
         let cancelled = runs.iter().filter(|run| run.state == scheduler_model::RunState::Cancelled);
         assert!(cancelled.clone().all(|run| !run.trigger.is_event()), "no run of an export is replaced");
         let tally: &mut (usize, usize, usize) = met.entry(format!("{:?}", schedule.spec.overlap)).or_default();
@@ -346,6 +430,10 @@ async fn p03_a_year_of_instants_and_exports_gives_each_its_run_once() {
         tally.1 += found.iter().filter(|(_, catch_up)| *catch_up).count();
         tally.2 += cancelled.count();
     }
+    let store = &year.world.store;
+    assert!(store.planning().await.unwrap().is_empty() && store.open_segments().await.unwrap().is_empty());
+    assert!(store.waiting().await.unwrap().is_empty() && store.unplanned_batches().await.unwrap().is_empty());
+    assert!(store.unbatched(Source::Feedser).await.unwrap().is_empty());
     // The year was one in which runs met: otherwise it shows nothing.
     assert!(met["Queue"].1 > 0 && met["Queue"].2 == 0, "{met:?}");
     assert!(met["Skip"].0 > met["Queue"].0 && met["Skip"].2 == 0, "{met:?}");
