@@ -14,6 +14,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::http::header;
 use axum::routing::post;
+use futures::StreamExt;
 use scheduler_auth::{SCHEDULER_SIGNATURE_HEADER, SigningKey};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -277,16 +278,75 @@ async fn webhook() {
     println!("figure webhook-100k-keys {:.0} ms", median(millis));
 }
 
+/// Tenants that share the schedules, so that the usual limits let all of them begin at once.
+const TENANTS: usize = 100;
+const SCHEDULES_OF_TENANT: usize = 100;
+
+/// From an instant that 10,000 schedules have in common until the last of their runs is planned, with its image queued. The
+/// scanner is asked meanwhile.
+async fn schedules_on_one_instant() {
+    let scanner = Scanner::start().await;
+    let service = Service::start(&scanner.url).await;
+    let send = async |tenant: usize, method: reqwest::Method, path: String, body: Value| {
+        let request = service.client.request(method, service.api(&path)).header("X-Tenant-Id", format!("t-{tenant}"));
+        let answer = request.body(body.to_string()).send().await.unwrap();
+        assert!(answer.status().is_success(), "{answer:?}");
+    };
+    for tenant in 0..TENANTS {
+        let image = json!({
+            "schema": "bom-index@1", "imageDigest": digest(tenant), "purls": ["pkg:npm/a@1.0.0"],
+            "image": { "registry": "registry.example.com", "repository": "team/app" },
+        });
+        send(tenant, reqwest::Method::PUT, format!("/images/{}/bom-index", digest(tenant)), image).await;
+    }
+    let create = |number: usize| {
+        let body = json!({ "name": format!("s-{number}"), "whenCron": "0,30 * * * * *" });
+        send(number % TENANTS, reqwest::Method::POST, "/schedules".to_owned(), body)
+    };
+    futures::stream::iter(0..TENANTS * SCHEDULES_OF_TENANT).for_each_concurrent(64, create).await;
+    let planned = async || {
+        let text = service.client.get(format!("{}/metrics", service.url)).send().await.unwrap().text().await.unwrap();
+        let line = text.lines().find(|line| line.starts_with("scheduler_jobs_enqueued_total"));
+        line.and_then(|line| line.rsplit(' ').next()).map_or(0, |count| count.parse::<usize>().unwrap())
+    };
+    let mut seconds = Vec::new();
+    for _ in 0..3 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+        let instant = ((now + 2.0) / 30.0).ceil() * 30.0;
+        tokio::time::sleep(Duration::from_secs_f64(instant - now - 1.0)).await;
+        // What was due before is planned, and what is asked about has ended, or this instant would wait for it.
+        let before = planned().await;
+        while planned().await < before + TENANTS * SCHEDULES_OF_TENANT {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        seconds.push(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64() - instant);
+    }
+    println!("figure schedules-10k-one-instant {:.2} s", median(seconds));
+}
+
 fn main() {
     // `cargo test` also starts benches; only `cargo bench` measures.
-    if !std::env::args().any(|argument| argument == "--bench") {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if !arguments.iter().any(|argument| argument == "--bench") {
         return;
     }
+    // By name, some of them; else all.
+    let named: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let wanted = |name: &str| named.is_empty() || named.iter().any(|part| name.contains(part.as_str()));
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        event_to_verdict().await;
-        webhook().await;
-        nightly().await;
+        if wanted("event-to-verdict") {
+            event_to_verdict().await;
+        }
+        if wanted("webhook") {
+            webhook().await;
+        }
+        if wanted("nightly") {
+            nightly().await;
+        }
+        if wanted("schedules") {
+            schedules_on_one_instant().await;
+        }
     });
 }
