@@ -12,6 +12,7 @@
 //! - `traces`: one trace from webhook to verdict.
 //! - `large`: a document of 300 MB.
 //! - `refresh`: kills while tags are followed.
+//! - `schedules`: clocks before and after they are saved, policy revisions, cursors.
 //! - `secrets`: nothing secret leaves.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed step has to stop the test")]
@@ -31,6 +32,7 @@ mod openapi;
 mod pages;
 mod refresh;
 mod scanner;
+mod schedules;
 mod secrets;
 mod service;
 mod sse;

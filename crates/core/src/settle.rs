@@ -64,7 +64,8 @@ pub fn reported(
     };
     let record = ReportRecord {
         reported_at: now,
-        policy_revision: report.policy_revision,
+        // A scanner that does not say under which policy it judged did so under the one that it was asked under.
+        policy_revision: report.policy_revision.or_else(|| run.policy_revision.clone()),
         // A scanner that changes from findings to deltas leaves the last findings as they were.
         asked_at: if findings.is_none() || is_older { last_asked } else { Some(attempts.last_began_at) },
         findings: findings.or_else(|| known.map(<[_]>::to_vec)),
@@ -151,6 +152,30 @@ mod tests {
 
     fn finding(vuln: &str) -> Finding {
         Finding { purl: "pkg:npm/a".into(), vuln_id: vuln.into(), severity: Severity::High, kev: false }
+    }
+
+    #[test]
+    fn a_report_is_under_the_policy_that_it_names_else_under_the_one_it_was_asked_under() {
+        let check = |asked: Option<&str>, named: Option<&str>, expected: Option<&str>| {
+            let mut run = some_run();
+            run.policy_revision = asked.map(str::to_owned);
+            let report = Report {
+                policy_revision: named.map(str::to_owned),
+                verdict: Verdict::Pass,
+                found: Found::Findings(Vec::new()),
+                report_url: None,
+                attestation: None,
+            };
+            let image = SegmentImage { digest: ImageDigest::of(b"a"), repository: String::new() };
+            let at = Timestamp::from_millis(1);
+            let attempts = Attempts { count: 1, started_at: at, last_began_at: at };
+            let record = reported(&run, &image, attempts, report, None, at).report.unwrap();
+            assert_eq!(record.policy_revision.as_deref(), expected);
+        };
+        check(Some("rev-2"), Some("rev-2"), Some("rev-2"));
+        check(Some("rev-2"), Some("rev-1"), Some("rev-1"));
+        check(Some("rev-2"), None, Some("rev-2"));
+        check(None, None, None);
     }
 
     #[test]

@@ -89,7 +89,7 @@ struct Instant {
 /// Something about an expression that may surprise.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CronWarning)]
-struct WarningView {
+pub struct WarningView {
     #[schema(example = "either-day")]
     code: &'static str,
     detail: String,
@@ -109,8 +109,15 @@ impl From<Warning> for WarningView {
     }
 }
 
+/// What may surprise about a clock, of the year after an instant.
+pub(crate) fn warnings(calendar: &Calendar, after: Timestamp) -> Vec<WarningView> {
+    let warnings = calendar.warnings(after.utc(), TimeDelta::days(WARNING_HORIZON_DAYS_MAX));
+    warnings.into_iter().map(WarningView::from).collect()
+}
+
 impl Ahead {
-    fn of(calendar: &Calendar, after: Timestamp, count: usize) -> Self {
+    /// So many instants of a clock after an instant.
+    pub fn of(calendar: &Calendar, after: Timestamp, count: usize) -> Self {
         let instants: Vec<Instant> = calendar
             .upcoming(after.utc())
             .take(count)
@@ -119,13 +126,12 @@ impl Ahead {
                 local: calendar.zone.local(instant).to_rfc3339_opts(SecondsFormat::Secs, false),
             })
             .collect();
-        let warnings = calendar.warnings(after.utc(), TimeDelta::days(WARNING_HORIZON_DAYS_MAX));
         Self {
             items: instants.iter().map(|instant| instant.utc.clone()).collect(),
             instants,
             reading: Some(calendar.expr.explain()),
             timezone: calendar.zone.name().to_owned(),
-            warnings: warnings.into_iter().map(WarningView::from).collect(),
+            warnings: warnings(calendar, after),
             time_zone_data: TZDB_VERSION,
         }
     }

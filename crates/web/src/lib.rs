@@ -36,6 +36,7 @@ mod view;
 pub use code::Code;
 pub use document::DocumentTurns;
 pub use hub::Hub;
+pub use instants::Ahead;
 pub use openapi::openapi_json;
 pub use state::{App, WebLimits};
 

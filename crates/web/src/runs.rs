@@ -53,8 +53,10 @@ pub struct RunBody {
     /// Why, for people.
     #[schema(max_length = 1000)]
     reason: Option<String>,
-    /// That schedule now; nothing else but a reason may stand beside it.
+    /// That schedule now; nothing else but a reason and `backfill` may stand beside it.
     schedule_id: Option<String>,
+    /// With `scheduleId`: to make up for what no export told of. The run goes after all other work.
+    backfill: bool,
 }
 
 /// A run that was begun.
@@ -170,13 +172,18 @@ async fn new_run(app: &App, tenant: &TenantId, asked: RunBody) -> Result<NewRun,
             asked.notify.is_some(),
         ];
         if others.contains(&true) {
-            return Err(Problem::bad_input("/scheduleId", "with scheduleId nothing else but a reason may be given"));
+            let only = "with scheduleId nothing else but a reason and backfill may be given";
+            return Err(Problem::bad_input("/scheduleId", only));
         }
         let not_found = || Problem::not_found(format!("schedule {schedule}"));
         let wanted = ScheduleId::try_from(schedule.clone()).map_err(|_| not_found())?;
         let found = app.store.schedule(tenant, &wanted).await?.ok_or_else(not_found)?;
         let reason = Reason { text: asked.reason, ..Reason::default() };
-        return Ok(launch::of_schedule(id, &found, Trigger::Manual, reason, app.run_defaults, now));
+        let trigger = if asked.backfill { Trigger::Backfill } else { Trigger::Manual };
+        return Ok(launch::of_schedule(id, &found, trigger, reason, app.run_defaults, now));
+    }
+    if asked.backfill {
+        return Err(Problem::bad_input("/backfill", "a backfill needs scheduleId"));
     }
     let selection = asked.selection.unwrap_or_default();
     check_selection(&selection, "/selection")?;

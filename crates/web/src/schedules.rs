@@ -3,6 +3,7 @@
 use crate::body::{expect_json, from_value, parse, receive};
 use crate::code::Code;
 use crate::extract::{List, Listed, Params, PathId, Tenant, path_id};
+use crate::instants::warnings;
 use crate::openapi::params::texts::{CronText, TimeZoneText};
 use crate::openapi::params::{IfMatch, PageQuery, TenantHeader};
 use crate::openapi::problems::{OfList, OfNewSchedule, OfOne, OfPatch, OfVersioned};
@@ -254,7 +255,8 @@ async fn view(app: &App, schedule: Schedule) -> Result<ScheduleView, Problem> {
 /// The schedule with its ETag.
 async fn shown(app: &App, schedule: Schedule) -> Result<Response, Problem> {
     let tag = etag(schedule.version);
-    let mut response = Json(view(app, schedule).await?).into_response();
+    let warnings = calendar(&schedule.spec).map(|calendar| warnings(&calendar, app.clock.now())).unwrap_or_default();
+    let mut response = Json(view(app, schedule).await?.warned(warnings)).into_response();
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         response.headers_mut().insert(header::ETAG, tag);
     }

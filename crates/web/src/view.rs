@@ -1,5 +1,6 @@
 //! Documents as callers see them. They are owned here: what is stored may change its form without them.
 
+use crate::instants::WarningView;
 use scheduler_core::tick::TickState;
 use scheduler_model::{
     Attestation, Delta, ErrorClass, Image, ImageDigest, ImagePlace, Misfire, Mode, NotifyRule, OnlyIf, Outcome,
@@ -173,6 +174,9 @@ pub struct ScheduleView {
     notify: NotifyRule,
     limits: RunLimits,
     next_run_at: Option<Timestamp>,
+    /// What may surprise about its clock, of the year to come; not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warnings: Option<Vec<WarningView>>,
     last_run: Option<LastRun>,
     waiting: Option<WaitingView>,
     last_dropped: Option<DroppedView>,
@@ -247,6 +251,7 @@ impl ScheduleView {
             notify: spec.notify,
             limits: spec.limits,
             next_run_at,
+            warnings: None,
             last_run: last_run.map(|run| LastRun {
                 id: run.id,
                 state: run.state,
@@ -261,6 +266,12 @@ impl ScheduleView {
             updated_by: schedule.updated_by,
             version: schedule.version,
         }
+    }
+
+    /// The same with what may surprise about its clock.
+    #[must_use]
+    pub fn warned(self, warnings: Vec<WarningView>) -> Self {
+        Self { warnings: Some(warnings), ..self }
     }
 }
 

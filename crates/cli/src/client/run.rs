@@ -17,7 +17,8 @@ pub enum RunCommand {
     #[command(after_help = "Examples:
   stella-scheduler run start --watch
   stella-scheduler run start --key pkg:deb/debian/openssl --repository shop/cart --reason 'before the release'
-  stella-scheduler run start --schedule 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
+  stella-scheduler run start --schedule 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d
+  stella-scheduler run start --schedule 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d --backfill --reason 'exports of Monday are lacking'")]
     Start(Box<StartArgs>),
     /// Lists runs, newest first.
     #[command(after_help = "Examples:
@@ -86,6 +87,9 @@ pub struct StartArgs {
     /// What this schedule does, now.
     #[arg(long, value_name = "ID", conflicts_with = "mode")]
     schedule: Option<String>,
+    /// To make up for what no export told of: goes after all other work.
+    #[arg(long, requires = "schedule")]
+    backfill: bool,
     /// analysis-only or content-refresh.
     #[arg(long)]
     mode: Option<String>,
@@ -193,6 +197,7 @@ async fn start(session: &Session, args: StartArgs) -> anyhow::Result<()> {
     };
     for (member, value) in [
         ("scheduleId", args.schedule.map(Value::String)),
+        ("backfill", args.backfill.then_some(Value::Bool(true))),
         ("mode", args.mode.map(Value::String)),
         ("reason", args.reason.map(Value::String)),
         ("selection", args.selection.selection()),

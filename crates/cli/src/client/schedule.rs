@@ -10,6 +10,8 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use clap::Subcommand;
 use reqwest::Method;
 use scheduler_calendar::{Calendar, CronExpr, Zone};
+use scheduler_model::Timestamp;
+use scheduler_web::Ahead;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
@@ -156,6 +158,7 @@ impl ScheduleCommand {
                     None => body(name, cron, &timezone, on, &selection),
                 };
                 let schedule = client.call(Request::post(&["schedules"]).json(&body)).await?;
+                warn(out, &schedule);
                 out.thing(&schedule, "/id", FIELDS)
             }
             Self::List { name, enabled } => {
@@ -172,6 +175,7 @@ impl ScheduleCommand {
             }
             Self::Update { id, file } => {
                 let schedule = patch(session, &id, &read_document(&file)?).await?;
+                warn(out, &schedule);
                 out.thing(&schedule, "/id", FIELDS)
             }
             Self::Pause { id } => enable(session, &id, false).await,
@@ -187,15 +191,7 @@ impl ScheduleCommand {
                     let asked = Request::get(&["schedules", &id, "next"])
                         .query("count", count.to_string())
                         .maybe("after", after);
-                    let answer = client.call(asked).await?;
-                    let items = answer.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
-                    if out.json {
-                        return out.document(&answer);
-                    }
-                    if items.is_empty() {
-                        out.remark("never: the schedule has no cron expression, or no instant is left");
-                    }
-                    items.iter().filter_map(Value::as_str).try_for_each(|instant| out.line(instant))
+                    ahead(out, &client.call(asked).await?)
                 }
                 (None, None) => bail!("give a cron expression or --id"),
             },
@@ -246,25 +242,40 @@ fn next_of_expression(
     count: u32,
     after: DateTime<Utc>,
 ) -> anyhow::Result<()> {
-    let expr = CronExpr::parse(expression)?;
-    let explained = expr.explain();
-    let zone = Zone::parse(zone)?;
-    let calendar = Calendar { expr, zone };
-    let instants: Vec<DateTime<Utc>> = calendar.upcoming(after).take(usize::try_from(count)?).collect();
-    let utc = |instant: &DateTime<Utc>| instant.to_rfc3339_opts(SecondsFormat::Secs, true);
+    let (expr, zone) = (CronExpr::parse(expression)?, Zone::parse(zone)?);
+    let found = Ahead::of(&Calendar { expr, zone }, Timestamp::from(after), usize::try_from(count)?);
+    ahead(out, &serde_json::to_value(found)?)
+}
+
+/// Shows the instants ahead on both clocks, what the expression says, and what may surprise about it.
+fn ahead(out: &Output, answer: &Value) -> anyhow::Result<()> {
     if out.json {
-        return out.document(&json!({ "items": instants.iter().map(utc).collect::<Vec<_>>() }));
+        return out.document(answer);
     }
-    out.remark(&format!("{explained} ({})", zone.name()));
+    let text = |value: &Value, member: &str| value.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
+    match text(answer, "reading").as_str() {
+        "" => out.remark("no cron expression: it is run by events or by hand"),
+        reading => out.remark(&format!("{reading} ({})", text(answer, "timezone"))),
+    }
+    warn(out, answer);
+    let instants = answer.get("instants").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if instants.is_empty() {
         out.remark("never");
     }
-    for instant in &instants {
-        if out.quiet {
-            out.line(&utc(instant))?;
-        } else {
-            out.line(&format!("{}  {}", utc(instant), zone.local(*instant).format("%a %Y-%m-%d %H:%M:%S %Z")))?;
+    for instant in instants {
+        let (utc, local) = (text(instant, "utc"), text(instant, "local"));
+        match DateTime::parse_from_rfc3339(&local) {
+            Ok(local) if !out.quiet => out.line(&format!("{utc}  {}", local.format("%a %Y-%m-%d %H:%M:%S %:z")))?,
+            _ => out.line(&utc)?,
         }
     }
     Ok(())
+}
+
+/// Says what may surprise about a clock.
+fn warn(out: &Output, answer: &Value) {
+    let warnings = answer.get("warnings").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for detail in warnings.iter().filter_map(|warning| warning.get("detail")).filter_map(Value::as_str) {
+        out.remark(&format!("warning: {detail}"));
+    }
 }
