@@ -7,6 +7,9 @@ use crate::{Found, KeyMatch, PackageCount, Query, QueryKey, Way};
 use scheduler_model::purl::{MatchName, Purl, PurlParts};
 use std::cmp::Reverse;
 
+/// To look at so many postings one by one costs as much as to copy and count a word of 64.
+const POSTINGS_PER_WORD: usize = 2;
+
 impl Edition {
     /// The first keys that touch a selected image, with the packages by which they do. Costs as much as the packages of
     /// these keys have postings, and of the others until the first image.
@@ -70,14 +73,23 @@ impl Edition {
         let mut components = components.to_vec();
         components.sort_unstable();
         components.dedup();
-        let count = |component: u32| {
+        let (all, mut scratch) = (count(within), within.to_vec());
+        let mut count_of = |component: u32| {
+            let view = self.state.postings.view(component);
             let mut images = 0;
-            self.state.postings.view(component).each(0, u32::MAX, |ordinal, used| {
-                images += u64::from(bit(within, ordinal) && (used || !usage_only));
-            });
+            // By words where that is the shorter way.
+            if view.len() as usize > within.len() * POSTINGS_PER_WORD {
+                scratch.copy_from_slice(within);
+                view.clear_from(&mut scratch, usage_only);
+                images = all - count(&scratch);
+            } else {
+                view.each(0, u32::MAX, |ordinal, used| {
+                    images += u64::from(bit(within, ordinal) && (used || !usage_only))
+                });
+            }
             Some((images, component)).filter(|_| images > 0)
         };
-        let mut counted: Vec<_> = components.into_iter().filter_map(count).collect();
+        let mut counted: Vec<_> = components.into_iter().filter_map(&mut count_of).collect();
         counted.sort_unstable_by_key(|&(images, _)| Reverse(images));
         counted
     }

@@ -6,8 +6,8 @@ use std::collections::{BinaryHeap, HashMap};
 /// An image's repository is some steps away; a test whether an image of a repository is chosen is one.
 const STEPS_TO_REPOSITORY: u64 = 4;
 
-/// In the order of the answer: the larger count first, by name among equals.
-type Counted = (Reverse<u64>, String);
+/// How many of the chosen images, and the facet of the repository that has them.
+type Counted = (u64, u32);
 
 impl Edition {
     /// The repositories with the most of the chosen images, the largest first and by name among equals.
@@ -20,65 +20,60 @@ impl Edition {
             return Vec::new();
         }
         let all = self.live.of(tenant).map_or(0, |live| live.len());
-        let largest = if images.saturating_mul(STEPS_TO_REPOSITORY) <= all {
-            self.count_by_image(chosen, top)
+        let counted = if images.saturating_mul(STEPS_TO_REPOSITORY) <= all {
+            self.count_by_image(chosen)
         } else {
             self.count_by_repository(self.state.images.repositories(tenant), chosen, top)
         };
-        largest.into_iter().map(|(Reverse(count), name)| (name, count)).collect()
+        self.largest(counted, top)
     }
 
-    fn count_by_image(&self, chosen: &[u64], top: usize) -> Vec<Counted> {
+    fn count_by_image(&self, chosen: &[u64]) -> Vec<Counted> {
         let mut counts: HashMap<u32, u64> = HashMap::new();
         let ordinals =
             (0_u32..).step_by(64).zip(chosen).flat_map(|(base, &word)| bits_of(word).map(move |at| base + at));
         for facet in ordinals.filter_map(|ordinal| self.state.images.repository_facet(ordinal)) {
             *counts.entry(facet).or_default() += 1;
         }
-        let mut counts: Vec<(u32, u64)> = counts.into_iter().collect();
-        counts.sort_unstable_by_key(|&(_, count)| Reverse(count));
-        let enough = counts.get(top - 1).map_or(0, |&(_, count)| count);
-        let candidates = counts.into_iter().take_while(|&(_, count)| count >= enough);
-        let mut largest: Vec<Counted> =
-            candidates.map(|(facet, count)| (Reverse(count), self.state.images.facet_text(facet))).collect();
-        largest.sort_unstable();
-        largest.truncate(top);
-        largest
+        counts.into_iter().map(|(facet, count)| (count, facet)).collect()
     }
 
+    /// The counts of the repositories that may be among the largest.
     fn count_by_repository(&self, repositories: Vec<(u32, u32)>, chosen: &[u64], top: usize) -> Vec<Counted> {
         let mut by_size: BinaryHeap<(u32, u32)> = repositories.into();
-        // The last in the order comes out first.
-        let mut largest: BinaryHeap<Counted> = BinaryHeap::new();
-        let is_beaten =
-            |largest: &BinaryHeap<Counted>, most: &Counted| largest.len() == top && largest.peek() < Some(most);
-        while let Some(&(size, _)) = by_size.peek() {
-            if is_beaten(&largest, &(Reverse(size.into()), String::new())) {
+        let (mut counted, mut largest) = (Vec::new(), BinaryHeap::new());
+        while let Some((size, facet)) = by_size.pop() {
+            let enough = largest.peek().map_or(0, |&Reverse(count)| count);
+            if largest.len() == top && u64::from(size) < enough {
                 break;
             }
-            let mut of_size = Vec::new();
-            while let Some(&(_, facet)) = by_size.peek().filter(|&&(other, _)| other == size) {
-                of_size.push(Reverse((self.state.images.facet_text(facet), facet)));
-                by_size.pop();
-            }
-            let mut by_name: BinaryHeap<_> = of_size.into();
-            while let Some(Reverse((name, facet))) = by_name.pop() {
-                let most = (Reverse(size.into()), name);
-                // Those after it have a later name.
-                if is_beaten(&largest, &most) {
-                    break;
-                }
-                let mut count = 0_u64;
-                let images = self.state.images.with_repository(facet);
-                images.each(0, u32::MAX, |ordinal, _| count += u64::from(bit(chosen, ordinal)));
-                if count > 0 {
-                    largest.push((Reverse(count), most.1));
-                }
+            let mut count = 0_u64;
+            let images = self.state.images.with_repository(facet);
+            images.each(0, u32::MAX, |ordinal, _| count += u64::from(bit(chosen, ordinal)));
+            if count > 0 && (largest.len() < top || count >= enough) {
+                counted.push((count, facet));
+                largest.push(Reverse(count));
                 if largest.len() > top {
                     largest.pop();
                 }
             }
         }
-        largest.into_sorted_vec()
+        counted
+    }
+
+    /// Names are looked up for those alone that are large enough.
+    fn largest(&self, mut counted: Vec<Counted>, top: usize) -> Vec<(String, u64)> {
+        if top < counted.len() {
+            let (_, &mut (enough, _), _) = counted.select_nth_unstable_by_key(top - 1, |&(count, _)| Reverse(count));
+            counted.retain(|&(count, _)| count >= enough);
+        }
+        let mut named: Vec<(Reverse<u64>, String)> =
+            counted.into_iter().map(|(count, facet)| (Reverse(count), self.state.images.facet_text(facet))).collect();
+        if top < named.len() {
+            named.select_nth_unstable(top);
+            named.truncate(top);
+        }
+        named.sort_unstable();
+        named.into_iter().map(|(Reverse(count), name)| (name, count)).collect()
     }
 }

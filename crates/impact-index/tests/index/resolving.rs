@@ -3,7 +3,7 @@ use crate::model::{Model, Op, apply};
 use proptest::prelude::*;
 use scheduler_impact_index::{ImpactIndex, Query, QueryKey, Thresholds, Want};
 use scheduler_model::purl::ProductKey;
-use scheduler_model::{Selection, TenantId};
+use scheduler_model::{ImageDigest, Selection, TenantId};
 
 /// More of them when there is time.
 fn cases() -> u32 {
@@ -85,6 +85,38 @@ proptest! {
         prop_assert_eq!(replayed.sequence(), ops.len() as u64);
         prop_assert_eq!(once.verify_against(&replayed), Ok(()));
         prop_assert_eq!(once.stats().images, replayed.stats().images);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Many repositories of unequal sizes, and any share of their images.
+    #[test]
+    fn the_largest_repositories_are_those_of_a_full_count(
+        repositories in prop::collection::vec(0_u8..40, 1..300), touched in prop::collection::vec(0_u8..10, 300),
+        share in 0_u8..11, top in 1_usize..12,
+    ) {
+        let index = ImpactIndex::in_memory(Thresholds::default());
+        let is_touched = |at: usize| touched[at] < share;
+        let ops: Vec<Op> = repositories.iter().enumerate().map(|(at, repository)| {
+            // Squared, so that some repositories are far larger than others.
+            let name = format!("r{}", usize::from(*repository).pow(2) / 40);
+            let op = crate::naming::put(0, &name, if is_touched(at) { &["pkg:npm/a@1"] } else { &["pkg:npm/b@1"] });
+            Op { digest: ImageDigest::of(&at.to_le_bytes()), ..op }
+        }).collect();
+        apply(&index, 1, &ops);
+        let mut counts = std::collections::BTreeMap::new();
+        for (_, op) in ops.iter().enumerate().filter(|(at, _)| is_touched(*at)) {
+            *counts.entry(op.put.as_ref().unwrap().place.repository.clone()).or_insert(0_u64) += 1;
+        }
+        let mut expected: Vec<(String, u64)> = counts.into_iter().collect();
+        expected.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        expected.truncate(top);
+        let keys = [QueryKey::new(ProductKey::parse("pkg:npm/a").unwrap().0, None)];
+        let query = Query { tenant: &tenants()[0], selection: &Selection::default(), keys: Some(&keys), usage_only: false };
+        let found = index.resolve(&query, Want { by_repository: top, ..Want::default() });
+        prop_assert_eq!(found.by_repository, expected);
     }
 }
 
