@@ -249,7 +249,8 @@ async fn opens(version: &Path) {
             assert!(found.iter().any(|one| reads_as(one, run)), "{tenant}: {run:#} reads otherwise now");
         }
         let past = expected["events"].as_array().unwrap();
-        assert_eq!(&events(&client, past.len()).await, past, "events of {tenant}");
+        let told = Value::from(events(&client, past.len()).await);
+        assert!(reads_as(&told, &expected["events"]), "events of {tenant} read otherwise now: {told:#}");
     }
     let alpha = service.client("alpha");
     let verified = alpha.post("/admin/index/verify", &json!({})).await;
