@@ -14,6 +14,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const SCANNER_TOKEN: &str = "scanner-token-9d1e4c8ab37f";
+const COLLECTOR_PASSWORD: &str = "collector-password-41d7e05c";
 const SENT_BY_MISTAKE: &str = "Bearer caller-token-77aa01bc23de";
 
 /// What was sent, and every answer to it.
@@ -65,6 +66,7 @@ async fn p12_no_secret_token_or_signature_is_in_logs_answers_or_files() {
     let promises = Promises::start(Duration::ZERO);
     let mut settings = unhurried(&promises.server.url());
     settings["integrates"]["auth"] = json!({ "tokenFile": token_file });
+    settings["telemetry"] = json!({ "otlpEndpoint": format!("http://me:{COLLECTOR_PASSWORD}@127.0.0.1:9") });
     let mut service = Service::prepare(settings);
     service.logs_everything();
     service.spawn().await;
@@ -107,7 +109,9 @@ async fn p12_no_secret_token_or_signature_is_in_logs_answers_or_files() {
     assert_eq!(service.stop().await, Some(0));
 
     let mut secrets: Vec<(String, Vec<u8>)> = Vec::new();
-    for secret in [SECRET, SCANNER_TOKEN, SENT_BY_MISTAKE.trim_start_matches("Bearer ")] {
+    let collector = format!("me:{COLLECTOR_PASSWORD}");
+    let sent = SENT_BY_MISTAKE.trim_start_matches("Bearer ");
+    for secret in [SECRET, SCANNER_TOKEN, COLLECTOR_PASSWORD, &collector, sent] {
         let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
         let base64 = STANDARD.encode(secret).trim_end_matches('=').to_owned();
         secrets.extend([secret.to_owned(), hex, base64].map(|form| (form.clone(), form.into_bytes())));

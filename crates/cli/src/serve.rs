@@ -3,6 +3,8 @@
 use crate::config::Config;
 use crate::wire::{Wired, wire};
 use anyhow::{Context, anyhow};
+use futures::FutureExt;
+use futures::future::select_all;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use scheduler_web::tls::{Certificates, HandshakeLimits, PeerCertificate, TlsListener};
 use scheduler_worker::{Planner, Ticker, gauges, housekeeping, runner};
@@ -160,9 +162,15 @@ async fn run(
         }
     };
 
+    let mut loops =
+        [("ticker", tick), ("planner", plan), ("housekeeping", keep), ("gauges", observe), ("index", follow)];
+    let ended = select_all(loops.iter_mut().map(|(name, task)| task.map(|ended| (*name, ended)).boxed()));
     tokio::select! {
         () = drain.cancelled() => {}
         ended = &mut web => return Err(anyhow!("the web part ended by itself: {ended:?}")),
+        ended = &mut work => return Err(anyhow!("the runner ended by itself: {ended:?}")),
+        // A service that answers and does nothing would be noticed by nobody.
+        ((name, ended), ..) = ended => return Err(anyhow!("the {name} ended by itself: {ended:?}")),
     }
     // Calls in flight end within the grace; nothing new is leased.
     if tokio::time::timeout(grace, &mut work).await.is_err() {
@@ -172,9 +180,9 @@ async fn run(
     stop.cancel();
     streams.cancel();
     web_stop.cancel();
-    for task in [tick, plan, keep, observe, follow] {
+    for (name, task) in loops {
         if let Err(error) = task.await {
-            warn!(%error, "a loop ended badly");
+            warn!(%error, "the {name} ended badly");
         }
     }
     if tokio::time::timeout(CONNECTIONS_GRACE, &mut web).await.is_err() {

@@ -124,6 +124,7 @@ fn settings(config: &Config) -> Settings {
         active_runs_per_tenant: config.limits.max_active_runs_per_tenant.into(),
         backlog_per_tenant: config.limits.max_backlog_per_tenant,
         completed_runs: config.completed_runs,
+        image_age: config.image_age,
     }
 }
 

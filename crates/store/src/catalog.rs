@@ -56,6 +56,31 @@ fn put_one(tx: &mut Tx<'_>, change: &ChangeDoc, document: &[u8]) -> StoreResult<
     Ok(PutImage { created: before.is_none(), sequence })
 }
 
+/// Deletes an image, if it is there and `meant` holds for the number of its last change.
+fn delete_one(tx: &mut Tx<'_>, change: &ChangeDoc, meant: impl Fn(u64) -> bool) -> StoreResult<Option<u64>> {
+    let key = image_key(&change.tenant, &change.digest);
+    let Some(before) = tx.get(Cf::Images, &key)? else { return Ok(None) };
+    let (number, _) = doc::split_number("an image", &before)?;
+    if !meant(number) {
+        return Ok(None);
+    }
+    tx.delete(Cf::Changes, change_key(number));
+    let sequence = log(tx, change)?;
+    tx.delete(Cf::Images, key.clone());
+    tx.put_number(Cf::Tombstones, key, sequence);
+    Ok(Some(sequence))
+}
+
+/// Deletes the images of changes that are still the last ones to them; gives how many.
+pub(crate) fn delete_unchanged(tx: &mut Tx<'_>, changes: &[CatalogChange]) -> StoreResult<u64> {
+    let mut deleted = 0;
+    for CatalogChange { sequence, tenant, digest, .. } in changes {
+        let change = ChangeDoc { tenant: tenant.clone(), digest: digest.clone() };
+        deleted += u64::from(delete_one(tx, &change, |number| number == *sequence)?.is_some());
+    }
+    Ok(deleted)
+}
+
 #[async_trait]
 impl CatalogStore for EmbeddedStore {
     async fn put_images(&self, images: Vec<Image>) -> StoreResult<Vec<PutImage>> {
@@ -72,16 +97,7 @@ impl CatalogStore for EmbeddedStore {
 
     async fn delete_image(&self, tenant: &TenantId, digest: &ImageDigest) -> StoreResult<Option<u64>> {
         let change = ChangeDoc { tenant: tenant.clone(), digest: digest.clone() };
-        self.submit(move |tx| {
-            let key = image_key(&change.tenant, &change.digest);
-            let Some(before) = tx.get(Cf::Images, &key)? else { return Ok(None) };
-            tx.delete(Cf::Changes, change_key(doc::split_number("an image", &before)?.0));
-            let sequence = log(tx, &change)?;
-            tx.delete(Cf::Images, key.clone());
-            tx.put_number(Cf::Tombstones, key, sequence);
-            Ok(Some(sequence))
-        })
-        .await
+        self.submit(move |tx| delete_one(tx, &change, |_| true)).await
     }
 
     async fn image(&self, tenant: &TenantId, digest: &ImageDigest) -> StoreResult<Option<Image>> {

@@ -35,6 +35,7 @@ pub(crate) struct Engine {
     folder: PathBuf,
     options: Options,
     cache: Cache,
+    /// Taken before `queues` by whoever takes both.
     db: RwLock<Option<DB>>,
     queues: RwLock<Queues>,
 }
@@ -58,9 +59,9 @@ impl Engine {
 
     /// Whether nothing in a queue begins with `prefix`. It is known without reading.
     pub(crate) fn is_empty(&self, queue: Cf, prefix: &[u8]) -> bool {
+        let db = self.db.read();
         let queues = self.queues.read();
-        let is_empty = queues.range(queue, prefix, prefix, true).is_some_and(|mut keys| keys.next().is_none());
-        is_empty && self.db.read().is_some()
+        db.is_some() && queues.range(queue, prefix, prefix, true).is_some_and(|mut keys| keys.next().is_none())
     }
 
     /// Writes a batch and syncs the log: when it returns `Ok`, all of it survives a power loss; on an error it may or may not

@@ -1,6 +1,7 @@
 //! Forgetting: what nothing refers to, and what is past its time. Every step is a small transaction of its own, so that
 //! writers wait for none of it long; doing it again changes nothing.
 
+use crate::catalog::delete_unchanged;
 use crate::commit::Tx;
 use crate::events::{IdentityDoc, batch_of, is_forgotten, surplus_links, waiting};
 use crate::family::Cf;
@@ -9,7 +10,7 @@ use crate::runs::IdempotencyDoc;
 use crate::runs::{by_schedule_key, by_time_key, ended_key, of_run, run_key, schedule_prefix};
 use crate::{EmbeddedStore, doc};
 use async_trait::async_trait;
-use scheduler_core::ports::{Housekeeping, PlanInput, Pruned, StoreResult};
+use scheduler_core::ports::{CatalogStore, Housekeeping, PlanInput, Pruned, StoreResult, TrimmedImages};
 use scheduler_model::{BatchId, Run, RunId, Timestamp};
 use std::collections::HashSet;
 
@@ -51,6 +52,25 @@ impl Housekeeping for EmbeddedStore {
         for id in ended {
             trimmed += u64::from(self.submit(move |tx| trim_run(tx, &id)).await?);
         }
+        Ok(trimmed)
+    }
+
+    async fn trim_images(&self, before: Timestamp, after: u64, limit: usize) -> StoreResult<TrimmedImages> {
+        let changes = self.catalog_changes(after, limit).await?;
+        let mut trimmed = TrimmedImages { looked_at: after, more: changes.len() == limit, ..TrimmedImages::default() };
+        let mut old = Vec::new();
+        for change in changes {
+            match &change.image {
+                // Changes are in the order of time, so those that follow are no older.
+                Some(image) if image.updated_at >= before => {
+                    trimmed.more = false;
+                    break;
+                }
+                Some(_) | None => trimmed.looked_at = change.sequence,
+            }
+            old.extend(change.image.is_some().then_some(change));
+        }
+        trimmed.images = self.submit(move |tx| delete_unchanged(tx, &old)).await?;
         Ok(trimmed)
     }
 }

@@ -6,9 +6,8 @@
 mod context;
 mod traces;
 
-pub use traces::address as traces_address;
-
 pub use context::{continues, follows, traceparent};
+pub use traces::Collector;
 
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use std::time::Duration;

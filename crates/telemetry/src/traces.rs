@@ -1,8 +1,10 @@
 //! Spans on their way to a collector: OTLP over HTTP with protobuf, in batches, from a thread of their own.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry::{KeyValue, global};
-use opentelemetry_otlp::{ExporterBuildError, Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_otlp::{ExporterBuildError, Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{
@@ -28,18 +30,38 @@ const DELAY: Duration = Duration::from_secs(1);
 /// How long a collector may take.
 const SEND_MAX: Duration = Duration::from_secs(3);
 
-/// Where spans go, of a collector's base address or the whole one.
-pub fn address(endpoint: &str) -> String {
-    let base = endpoint.trim_end_matches('/');
-    if base.ends_with(PATH) { base.to_owned() } else { format!("{base}{PATH}") }
+/// Where spans go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collector {
+    /// The whole address, without name and password: errors show it.
+    pub address: String,
+    /// The header that carries name and password, where the endpoint has them.
+    pub authorization: Option<String>,
+}
+
+impl Collector {
+    /// Of a collector's base address or its whole one.
+    pub fn at(endpoint: &str) -> Self {
+        let (scheme, rest) = endpoint.split_once("://").unwrap_or(("http", endpoint));
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+        let path = path.trim_end_matches('/');
+        let path = if path.ends_with(PATH) { path.to_owned() } else { format!("{path}{PATH}") };
+        Self {
+            address: format!("{scheme}://{host}{path}"),
+            authorization: user.map(|user| format!("Basic {}", STANDARD.encode(user))),
+        }
+    }
 }
 
 /// The way to the collector at `endpoint`, its base address or the whole one.
 pub fn provider(endpoint: &str) -> Result<SdkTracerProvider, ExporterBuildError> {
+    let collector = Collector::at(endpoint);
     let exporter = SpanExporter::builder()
         .with_http()
         .with_protocol(Protocol::HttpBinary)
-        .with_endpoint(address(endpoint))
+        .with_endpoint(collector.address)
+        .with_headers(collector.authorization.map(|value| ("authorization".to_owned(), value)).into_iter().collect())
         .with_timeout(SEND_MAX)
         .build()?;
     let config = BatchConfigBuilder::default()
@@ -103,5 +125,23 @@ impl<E: Exporter> Exporter for Watched<E> {
 
     fn set_resource(&mut self, resource: &Resource) {
         self.exporter.set_resource(resource);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p12_name_and_password_leave_the_address_for_a_header() {
+        for (endpoint, address, authorization) in [
+            ("http://collector:4318", "http://collector:4318/v1/traces", None),
+            ("http://collector:4318/", "http://collector:4318/v1/traces", None),
+            ("https://collector/base/v1/traces", "https://collector/base/v1/traces", None),
+            ("https://me:p@ss@collector/base", "https://collector/base/v1/traces", Some("Basic bWU6cEBzcw==")),
+        ] {
+            let collector = Collector::at(endpoint);
+            assert_eq!((collector.address.as_str(), collector.authorization.as_deref()), (address, authorization));
+        }
     }
 }

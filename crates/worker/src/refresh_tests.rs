@@ -170,6 +170,7 @@ fn settings() -> Settings {
         narrow_by_range: false,
         outbound_events: Duration::from_secs(86_400),
         completed_runs: Duration::from_secs(86_400),
+        image_age: None,
         active_runs_per_tenant: 100,
         backlog_per_tenant: 1_000_000,
     }

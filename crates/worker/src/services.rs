@@ -48,6 +48,8 @@ pub struct Settings {
     pub backlog_per_tenant: u64,
     /// How long ended runs are kept.
     pub completed_runs: Duration,
+    /// How long an image may go without a new document; `None`: for ever.
+    pub image_age: Option<Duration>,
 }
 
 /// Ports, settings and wake-up calls.

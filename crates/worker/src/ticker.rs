@@ -10,6 +10,7 @@ mod row;
 
 use crate::admission::Admission;
 use crate::services::Services;
+use futures::FutureExt;
 use futures::stream::{self, StreamExt};
 use round::Round;
 use row::WaitingRow;
@@ -20,6 +21,7 @@ use scheduler_model::{RunId, Schedule, ScheduleId, TenantId, Timestamp};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 use std::fmt::Display;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -323,7 +325,10 @@ impl Ticker {
                     now,
                 };
                 let round = &round;
-                let settle = |(key, entry): (Key, Entry)| async move { (key, round.settle(&entry).await) };
+                let settle = |(key, entry): (Key, Entry)| async move {
+                    // A panic too is of that schedule alone; nothing of it is shared but the admission, which counts only.
+                    (key, AssertUnwindSafe(round.settle(&entry)).catch_unwind().await)
+                };
                 stream::iter(entries).map(settle).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await
             }
             Err(error) => {
@@ -333,6 +338,11 @@ impl Ticker {
         };
         let (mut begun, mut stale, mut failed) = (0, Vec::new(), None);
         for (key, result) in settled {
+            let Ok(result) = result else {
+                note_broken("a panic", format_args!("schedule {} cannot be decided", key.1));
+                self.put_off(key, now.plus(BROKEN_AFTER));
+                continue;
+            };
             match result {
                 Ok(Settled::Done(state, run)) => {
                     begun += usize::from(run.is_some());

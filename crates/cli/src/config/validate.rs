@@ -60,6 +60,7 @@ pub struct Config {
     pub retry: raw::Retry,
     pub lease: Duration,
     pub completed_runs: Duration,
+    pub image_age: Option<Duration>,
     pub outbound_events: Duration,
     pub log_format: LogFormat,
     pub otlp_endpoint: Option<String>,
@@ -133,6 +134,9 @@ pub fn validate(mut file: Scheduler) -> Result<Config, ConfigError> {
         emit: one_of("notifications.emitBus", &file.notifications.emit_bus, &[("internal", true), ("none", false)])?,
         lease: Duration::from_secs(file.queue.lease_seconds.into()),
         completed_runs: Duration::from_secs(u64::from(file.retention.completed_runs_days) * DAY_SECONDS),
+        image_age: Some(file.retention.image_days)
+            .filter(|days| *days > 0)
+            .map(|days| Duration::from_secs(u64::from(days) * DAY_SECONDS)),
         outbound_events: Duration::from_secs(u64::from(file.retention.outbound_event_hours) * 3600),
         log_format: one_of(
             "telemetry.logFormat",

@@ -13,6 +13,7 @@ use scheduler_core::ports::{CatalogStore, Clock, Scanner};
 use scheduler_impact_index::{ImpactIndex, IndexError, Thresholds};
 use scheduler_model::Source;
 use scheduler_store::{EmbeddedStore, OpenError};
+use scheduler_telemetry::Collector;
 use serde_json::{Value, json};
 use service::{Service, time_at};
 use std::fs::OpenOptions;
@@ -266,12 +267,16 @@ fn keys(config: &Config) -> Finding {
 /// An empty batch of spans is something that a collector takes.
 async fn traces(config: &Config) -> Finding {
     let Some(endpoint) = &config.otlp_endpoint else { return pass("not sent; telemetry.otlpEndpoint would say where") };
-    let address = scheduler_telemetry::traces_address(endpoint);
+    let collector = Collector::at(endpoint);
     let client = match reqwest::Client::builder().timeout(COLLECTOR_WAIT_MAX).build() {
         Ok(client) => client,
         Err(error) => return fail(format!("the collector's client cannot be made: {error}")),
     };
-    let request = client.post(&address).header("content-type", "application/x-protobuf").body(Vec::new());
+    let request = client.post(&collector.address).header("content-type", "application/x-protobuf").body(Vec::new());
+    let request = match collector.authorization {
+        Some(value) => request.header("authorization", value),
+        None => request,
+    };
     match request.send().await {
         Ok(answer) if answer.status().is_success() => pass("the collector takes spans"),
         Ok(answer) => {

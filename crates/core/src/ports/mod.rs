@@ -19,7 +19,7 @@ pub use catalog::{CatalogChange, CatalogStore, PutImage};
 pub use conductor::Conductor;
 pub use events::{Accepted, EventStore, Subscription};
 pub use feed::Feed;
-pub use housekeeping::{Housekeeping, Pruned};
+pub use housekeeping::{Housekeeping, Pruned, TrimmedImages};
 pub use pacing::{Bucket, BucketKey, Pacer};
 pub use queue::{Lease, QueueDepth, QueueError, SegmentQueue};
 pub use reports::{ReportChange, ReportStore};

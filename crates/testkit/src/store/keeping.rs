@@ -4,8 +4,10 @@
 
 use super::build::*;
 use scheduler_core::cursor::Passed;
-use scheduler_core::ports::{EventStore, Housekeeping, NewRun, Pruned, RunStore, StoreError, Subscription};
-use scheduler_model::{Run, SkipReason, Source, Trigger, Window};
+use scheduler_core::ports::{
+    CatalogStore, EventStore, Housekeeping, NewRun, Pruned, RunStore, StoreError, Subscription, TrimmedImages,
+};
+use scheduler_model::{Image, Run, SkipReason, Source, TenantId, Trigger, Window};
 use std::time::Duration;
 
 /// One test for each case of the contract of `Housekeeping`.
@@ -16,6 +18,7 @@ macro_rules! housekeeping_contract {
             exports_are_kept_as_long_as_somebody_needs_them,
             identities_and_idempotency_keys_are_forgotten_in_time,
             ended_runs_go_but_for_the_newest_of_a_schedule,
+            images_without_a_new_document_go_in_time,
             note_18_a_cursor_moves_with_the_run_that_takes_the_export,
             p02_idx_03_cursors_are_per_tenant_and_source,
         );
@@ -73,6 +76,43 @@ pub async fn ended_runs_go_but_for_the_newest_of_a_schedule(store: &(impl Housek
     assert!(store.outcomes(&id("a"), None, None, 9).await.unwrap().items.is_empty());
     assert_eq!(store.outcomes(&id("b"), None, None, 9).await.unwrap().items.len(), 2);
     assert_eq!(store.claim(&segment_id(&id("a"), 0), 9).await.unwrap(), None);
+}
+
+pub async fn images_without_a_new_document_go_in_time(store: &(impl Housekeeping + CatalogStore)) {
+    let aged =
+        |tenant: &TenantId, number: usize, millis: i64| Image { updated_at: at(millis), ..image(tenant, number) };
+    let images = [aged(&alpha(), 1, 1), aged(&beta(), 1, 2), aged(&alpha(), 2, 3), aged(&alpha(), 3, 10)];
+    store.put_images(images.to_vec()).await.unwrap();
+    store.delete_image(&alpha(), &digest(2)).await.unwrap();
+    store.put_images(vec![aged(&alpha(), 1, 11)]).await.unwrap();
+    let left = async || {
+        let mut left = Vec::new();
+        for tenant in [alpha(), beta()] {
+            let page = store.images(&tenant, None, 9).await.unwrap().items;
+            left.extend(page.into_iter().map(|image| (image.tenant, image.digest)));
+        }
+        left
+    };
+    let trim = async |millis: i64, after: u64| store.trim_images(at(millis), after, 2).await.unwrap();
+    assert_eq!(trim(2, 0).await, TrimmedImages::default(), "it came then, not before");
+    let first = trim(11, 0).await;
+    assert_eq!((first.images, first.more), (2, true));
+    assert_eq!(left().await, [(alpha(), digest(1))], "a new document makes it young");
+    let head = store.catalog_head().await.unwrap();
+    let mut looked_at = first.looked_at;
+    loop {
+        let next = trim(11, looked_at).await;
+        assert_eq!(next.images, 0);
+        looked_at = next.looked_at;
+        if !next.more {
+            break;
+        }
+    }
+    assert!(looked_at <= head);
+    assert_eq!(trim(12, looked_at).await.images, 1);
+    assert_eq!(left().await, []);
+    let changes = store.catalog_changes(0, 99).await.unwrap();
+    assert!(changes.iter().all(|change| change.image.is_none()), "an index hears of it");
 }
 
 /// A run of a source that takes an export whose window is between these times.

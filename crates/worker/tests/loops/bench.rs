@@ -95,6 +95,7 @@ impl Default for Options {
             narrow_by_range: false,
             outbound_events: Duration::from_secs(86_400),
             completed_runs: Duration::from_secs(86_400),
+            image_age: None,
             active_runs_per_tenant: 100,
             backlog_per_tenant: 1_000_000,
         };

@@ -6,7 +6,7 @@ use scheduler_core::cursor::Cursor;
 use scheduler_core::ports::{
     Accepted, Allowance, Begun, CatalogChange, CatalogStore, Claim, EventStore, Housekeeping, NewRun, OutcomeWrite,
     Page, PlanInput, PlannedRun, Pruned, PutImage, ReportChange, ReportStore, RunFilter, RunStore, ScheduleFilter,
-    ScheduleStore, Spill, StoreError, StoreResult, Subscription, Tick, TickStore, Ticked, Written,
+    ScheduleStore, Spill, StoreError, StoreResult, Subscription, Tick, TickStore, Ticked, TrimmedImages, Written,
 };
 use scheduler_core::tick::TickState;
 use scheduler_model::{
@@ -37,6 +37,8 @@ pub struct SwitchedStore {
     faults: Mutex<Box<dyn FnMut(&'static str) -> Fault + Send>>,
     /// Schedules whose document cannot be read, and those whose state cannot.
     pub unreadable: Mutex<[BTreeSet<ScheduleId>; 2]>,
+    /// Schedules that bring down who decides them.
+    pub panicking: Mutex<BTreeSet<ScheduleId>>,
     /// Runs whose plan cannot be read.
     pub unplannable: Mutex<BTreeSet<RunId>>,
 }
@@ -50,6 +52,7 @@ impl SwitchedStore {
             calls: Mutex::default(),
             faults: Mutex::new(faults),
             unreadable: Mutex::default(),
+            panicking: Mutex::default(),
             unplannable: Mutex::default(),
         }
     }
@@ -212,6 +215,7 @@ delegate! { TickStore:
         async fn tick(&self, tick: Tick) -> StoreResult<Ticked> {
             let (_hold, is_lost) = self.enter("tick")?;
             let id = tick.state.schedule.clone();
+            assert!(!self.panicking.lock().contains(&id), "schedule {id} brings down who decides it");
             self.readable(0, &id, ())?;
             self.readable(1, &id, ())?;
             let answer = self.inner.tick(tick).await;
@@ -232,4 +236,5 @@ delegate! { TickStore:
 delegate! { Housekeeping:
     prune(now: Timestamp) -> Pruned;
     trim_runs(before: Timestamp) -> u64;
+    trim_images(before: Timestamp, after: u64, limit: usize) -> TrimmedImages;
 }

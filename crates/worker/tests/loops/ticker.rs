@@ -227,11 +227,12 @@ async fn cron_12_a_broken_schedule_stops_no_other() {
     of_a_later_program.spec.when_cron = Some("every full hour".to_owned());
     let mut elsewhere = cron("elsewhere", "0 * * * *");
     elsewhere.spec.timezone = "Atlantis/Capital".to_owned();
-    let broken = ["of-a-later-program", "elsewhere", "unreadable", "without-state"];
-    let names = ["a", "unreadable", "m", "without-state", "z"];
+    let broken = ["of-a-later-program", "elsewhere", "unreadable", "without-state", "panics"];
+    let names = ["a", "unreadable", "m", "without-state", "panics", "z"];
     let readable = names.map(|name| cron(name, "0 * * * *"));
     let mut process = Process::with(readable.into_iter().chain([of_a_later_program, elsewhere])).await;
     *process.store.unreadable.lock() = [[id("unreadable")].into(), [id("without-state")].into()];
+    process.store.panicking.lock().insert(id("panics"));
     // To a ticker that knew them while they could be read, and to one that begins anew.
     for hour in 1..=3 {
         process.at(hour * HOUR).await;

@@ -115,6 +115,7 @@ impl World {
             active_runs_per_tenant,
             backlog_per_tenant: 1_000_000,
             completed_runs: Duration::from_secs(86_400),
+            image_age: None,
         };
         Arc::new(Services {
             store,
