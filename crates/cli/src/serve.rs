@@ -166,6 +166,8 @@ async fn run(
         [("ticker", tick), ("planner", plan), ("housekeeping", keep), ("gauges", observe), ("index", follow)];
     let ended = select_all(loops.iter_mut().map(|(name, task)| task.map(|ended| (*name, ended)).boxed()));
     tokio::select! {
+        // In this order: a drain ends the runner, and is no failure of it.
+        biased;
         () = drain.cancelled() => {}
         ended = &mut web => return Err(anyhow!("the web part ended by itself: {ended:?}")),
         ended = &mut work => return Err(anyhow!("the runner ended by itself: {ended:?}")),
