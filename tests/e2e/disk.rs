@@ -3,42 +3,12 @@
 use crate::catalog::{digest, export};
 use crate::client::{Client, eventually};
 use crate::service::Service;
+use scheduler_testkit::disk::Disk;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use tempfile::TempDir;
-
-/// A small file system of its own; goes when dropped.
-struct Disk(TempDir);
-
-impl Disk {
-    /// `None` where none can be mounted: that takes root.
-    fn mount() -> Option<Self> {
-        let folder = TempDir::new().unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=64m", "tmpfs"]).arg(folder.path()).stderr(Stdio::null());
-        mount.status().is_ok_and(|status| status.success()).then_some(Self(folder))
-    }
-
-    /// Takes all the room; gives the file that does.
-    fn fill(&self) -> PathBuf {
-        let path = self.0.path().join("filler");
-        let mut file = std::fs::File::create(&path).unwrap();
-        for size in [1 << 16, 1 << 10, 1] {
-            let block = vec![1; size];
-            while file.write_all(&block).is_ok() {}
-        }
-        path
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        drop(Command::new("umount").arg("-l").arg(self.0.path()).status());
-    }
-}
 
 /// A sidecar of about 200 kB that nothing packs well.
 fn large(number: usize) -> Value {
@@ -81,11 +51,11 @@ async fn put_until_full(client: &Client, numbers: &mut std::ops::RangeFrom<usize
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p08_a_full_disk_is_503_loses_nothing_and_heals_when_there_is_room() {
-    let Some(disk) = Disk::mount() else {
+    let Some(disk) = Disk::mount(64) else {
         println!("skipped: no file system can be mounted here");
         return;
     };
-    let data = disk.0.path().join("data");
+    let data = disk.path().join("data");
     let mut service = Service::prepare_at(TempDir::new().unwrap(), data, json!({}));
     service.spawn().await;
     let mut numbers = 1_usize..;

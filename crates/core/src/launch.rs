@@ -90,41 +90,25 @@ pub fn of_schedule(
     now: Timestamp,
 ) -> NewRun {
     let spec = &schedule.spec;
-    let input = PlanInput {
+    let request = ManualRequest {
+        mode: spec.mode,
         selection: spec.selection.clone(),
         keys: None,
-        batches: Vec::new(),
-        usage_only: spec.usage_only.unwrap_or(defaults.usage_only),
-        only_if: if trigger.is_event() { OnlyIf::default() } else { spec.only_if.clone() },
-        max_jobs: max_jobs(&spec.limits, defaults),
-        spills: true,
-        rest_of: None,
+        usage_only: spec.usage_only,
         limits: spec.limits.clone(),
-    };
-    let run = Run {
-        id,
-        tenant: schedule.tenant.clone(),
-        schedule: Some(schedule.id.clone()),
-        trigger,
-        reason,
-        state: RunState::Planning,
-        tags: TagRule::of(spec.mode, &spec.selection),
-        mode: spec.mode,
-        priority: Priority::Normal,
-        stats: RunStats::default(),
         notify: spec.notify.clone(),
-        policy_revision: spec.only_if.policy_revision.clone(),
-        pace: pace(&spec.limits, defaults),
-        caused_at: None,
-        created_at: now,
-        started_at: None,
-        first_verdict_at: None,
-        finished_at: None,
-        error: None,
-        cancel_requested_at: None,
-        traceparent: None,
+        text: None,
     };
-    NewRun { run, input, takes: Vec::new(), passed: Vec::new(), idempotency: None }
+    let mut new = manual(id, schedule.tenant.clone(), request, defaults, now);
+    if !trigger.is_event() {
+        new.input.only_if = spec.only_if.clone();
+    }
+    new.input.spills = true;
+    new.run.schedule = Some(schedule.id.clone());
+    new.run.trigger = trigger;
+    new.run.reason = reason;
+    new.run.policy_revision = spec.only_if.policy_revision.clone();
+    new
 }
 
 /// A run of a schedule for batches of exports of one source. Its id derives from the schedule and the batches, so that any

@@ -5,44 +5,9 @@
 use scheduler_core::ports::{CatalogStore, StoreError};
 use scheduler_model::Image;
 use scheduler_store::EmbeddedStore;
+use scheduler_testkit::disk::Disk;
 use scheduler_testkit::store::build::*;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use tempfile::TempDir;
-
-/// A mounted tmpfs; goes when dropped.
-struct Disk(TempDir);
-
-impl Disk {
-    fn mount() -> Option<Self> {
-        let folder = TempDir::new().unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=48m", "tmpfs"])
-            .arg(folder.path())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success());
-        mounted.then_some(Self(folder))
-    }
-
-    /// Takes all the room; gives the file that does.
-    fn fill(&self) -> PathBuf {
-        let path = self.0.path().join("filler");
-        let mut file = std::fs::File::create(&path).unwrap();
-        for size in [1 << 16, 1 << 10, 1] {
-            let block = vec![1; size];
-            while file.write_all(&block).is_ok() {}
-        }
-        path
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        drop(Command::new("umount").arg("-l").arg(self.0.path()).status());
-    }
-}
+use std::path::Path;
 
 fn large(number: usize) -> Image {
     let mut image = image(&alpha(), number);
@@ -56,11 +21,11 @@ async fn has(store: &EmbeddedStore, number: usize) -> bool {
 
 #[tokio::test]
 async fn p08_a_full_disk_acknowledges_nothing_and_heals_when_there_is_room() {
-    let Some(disk) = Disk::mount() else {
+    let Some(disk) = Disk::mount(48) else {
         println!("skipped: no file system can be mounted");
         return;
     };
-    let folder = disk.0.path().join("store");
+    let folder = disk.path().join("store");
     let mut acknowledged = heal(&disk, &folder).await;
     let store = EmbeddedStore::open(&folder).unwrap();
     acknowledged.push(1000);
