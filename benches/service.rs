@@ -28,6 +28,10 @@ use tokio::net::TcpListener;
 const SECRET: &str = "a-secret-for-benchmarks-only";
 const NIGHTLY_IMAGES: usize = 50_000;
 const PARALLELISM: u32 = 128;
+const INGEST_IMAGES: usize = 20_000;
+const INGEST_COMPONENTS: usize = 300;
+const INGEST_PURLS: u64 = 1_000_000;
+const INGEST_LINES: usize = 1000;
 
 /// A scanner of zero latency that knows each digest by its call alone.
 struct Scanner {
@@ -147,6 +151,15 @@ impl Service {
         }
     }
 
+    /// How long the process was on a processor.
+    fn processor_seconds(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        let ticks = fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<f64>().unwrap());
+        // A hundred ticks a second on every Linux.
+        ticks.sum::<f64>() / 100.0
+    }
+
     /// The most memory that the process ever had, in MB.
     fn peak_megabytes(&self) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
@@ -235,6 +248,93 @@ async fn nightly() {
     println!("figure nightly-50k {:.2} s", median(seconds));
     println!("figure nightly-50k-rss-growth {:.0} MB", service.peak_megabytes() - before);
     println!("ratio report-calls-vs-bare-http {:.2}", median(ratios));
+}
+
+/// Numbers from a seed (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// By Zipf's law, exponent 1, as the catalog of `benches/src/catalog.rs`.
+    fn rank(&mut self) -> u64 {
+        let unit = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        (unit * (INGEST_PURLS as f64 + 1.0).ln()).exp() as u64 - 1
+    }
+}
+
+/// Sidecars of 300 packages each, drawn from a million, a thousand to a request.
+fn sidecars() -> Vec<String> {
+    let purl = |rank: u64| {
+        let (name, version) = (Random(rank / 8).next() % 10_000_000, Random(rank).next());
+        let version = format!("{}.{}.{}", rank % 8, version % 30, version / 30 % 60);
+        match name % 3 {
+            0 => format!("pkg:npm/lib-{name}@{version}"),
+            1 => format!("pkg:deb/debian/lib{name}@{version}-1?arch=amd64"),
+            _ => format!("pkg:maven/org.group{}/artifact-{name}@{version}", name % 977),
+        }
+    };
+    let line = |number: usize| {
+        let mut random = Random(number as u64);
+        let mut ranks = std::collections::BTreeSet::new();
+        while ranks.len() < INGEST_COMPONENTS {
+            ranks.insert(random.rank());
+        }
+        let purls: Vec<String> = ranks.into_iter().map(purl).collect();
+        let used: Vec<usize> = (0..INGEST_COMPONENTS).filter(|_| random.next().is_multiple_of(3)).collect();
+        json!({
+            "schema": "bom-index@1", "imageDigest": digest(number), "purls": purls, "usedByEntrypoint": used,
+            "image": { "registry": "registry.example.com", "repository": format!("team/app-{}", number / 20) },
+        })
+        .to_string()
+    };
+    let requests = (0..INGEST_IMAGES).step_by(INGEST_LINES);
+    requests.map(|first| (first..first + INGEST_LINES).map(line).collect::<Vec<_>>().join("\n")).collect()
+}
+
+/// Images as an operator brings them: sidecars by `POST /images/bulk`, two requests at a time, until all are durable, and until all are in
+/// the index.
+async fn ingest() {
+    let scanner = Scanner::start().await;
+    let service = Arc::new(Service::start(&scanner.url).await);
+    let requests = sidecars();
+    let before = service.processor_seconds();
+    let began = Instant::now();
+    let mut running = tokio::task::JoinSet::new();
+    for body in requests {
+        if running.len() >= 2 {
+            running.join_next().await.unwrap().unwrap();
+        }
+        let service = service.clone();
+        running.spawn(async move {
+            let answer = service.client.post(service.api("/images/bulk")).body(body).send().await.unwrap();
+            let answer = answer.text().await.unwrap();
+            assert_eq!(answer.lines().filter(|line| line.contains("sequence")).count(), INGEST_LINES);
+        });
+    }
+    while let Some(done) = running.join_next().await {
+        done.unwrap();
+    }
+    let durable = began.elapsed().as_secs_f64();
+    loop {
+        let index = service.get("/admin/index").await;
+        if index["images"] == INGEST_IMAGES {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let indexed = began.elapsed().as_secs_f64();
+    let images = INGEST_IMAGES as f64;
+    println!("figure ingest-bulk-durable {:.0} images/s", images / durable);
+    println!("figure ingest-bulk {:.0} images/s", images / indexed);
+    let processor = service.processor_seconds() - before;
+    println!("figure ingest-bulk-processor {:.0} us/image", processor / images * 1e6);
 }
 
 async fn event_to_verdict() {
@@ -341,6 +441,9 @@ fn main() {
         }
         if wanted("webhook") {
             webhook().await;
+        }
+        if wanted("ingest") {
+            ingest().await;
         }
         if wanted("nightly") {
             nightly().await;

@@ -14,6 +14,7 @@
 //! - `refresh`: kills while tags are followed.
 //! - `schedules`: clocks before and after they are saved, policy revisions, cursors.
 //! - `secrets`: nothing secret leaves.
+//! - `snapshot`: an index is written out, lost and restored.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed step has to stop the test")]
 
@@ -35,6 +36,7 @@ mod scanner;
 mod schedules;
 mod secrets;
 mod service;
+mod snapshot;
 mod sse;
 mod stream;
 mod traces;

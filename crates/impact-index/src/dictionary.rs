@@ -67,16 +67,21 @@ impl Dictionary {
     fn intern_term(&self, name: &MatchName<'_>, version: Option<&str>) -> Result<u32, IndexError> {
         let mut key = Vec::new();
         encode_name(&mut key, name);
-        let hash = self.term_hash(&key, version);
+        let of_name = self.names.hash(&key);
+        let hash = Terms::hash(of_name, version);
         match self.find_term(hash, &key, version) {
             Some(term) => Ok(term),
-            None => self.terms.push(hash, self.intern_name(&key)?, version),
+            None => self.terms.push(hash, self.intern_hashed_name(of_name, &key)?, version),
         }
     }
 
     /// Adds a name in its stored form.
     pub(crate) fn intern_name(&self, key: &[u8]) -> Result<u32, IndexError> {
-        if let Some(id) = self.names.find(key) {
+        self.intern_hashed_name(self.names.hash(key), key)
+    }
+
+    fn intern_hashed_name(&self, hash: u64, key: &[u8]) -> Result<u32, IndexError> {
+        if let Some(id) = self.names.find_hashed(hash, key) {
             return Ok(id);
         }
         let Some(name) = decode_name(key) else { return Err(IndexError::damaged("a name cannot be read")) };
@@ -90,7 +95,7 @@ impl Dictionary {
         } else {
             None
         };
-        let (id, _) = self.names.intern(key)?;
+        let id = self.names.push(hash, key)?;
         self.terms.push_name()?;
         if let Some(bare) = bare {
             self.names_of_bare.add(bare, id)?;

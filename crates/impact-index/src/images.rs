@@ -188,9 +188,9 @@ impl Images {
         self.retired.len()
     }
 
-    /// The ordinals that were retired, from one of them on.
-    pub(crate) fn retired(&self, from: u32) -> impl Iterator<Item = u32> {
-        (from..self.retired.len()).filter_map(|at| self.retired.value(at))
+    /// Some of the ordinals that were retired, in the order in which they were.
+    pub(crate) fn retired(&self, places: std::ops::Range<u32>) -> impl Iterator<Item = u32> {
+        places.filter_map(|at| self.retired.value(at))
     }
 
     pub(crate) fn tenant_of(&self, ordinal: u32) -> Option<u32> {

@@ -3,13 +3,17 @@ use crate::images::digest_bytes;
 use crate::resolve::UnionProbe;
 use crate::save::{Meta, erase, save};
 use crate::writer::Writer;
-use crate::{Change, Difference, IndexError, IndexStats, Query, Resolution, SelectedImage, Thresholds, Want};
+use crate::{
+    Change, Difference, IndexError, IndexStats, Query, Resolution, SelectedImage, SnapshotError, SnapshotInfo,
+    Thresholds, Want,
+};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use roaring::RoaringBitmap;
 use rocksdb::{DB, DBCompressionType, Options};
 use scheduler_model::purl::Component;
 use scheduler_model::{ImageDigest, TenantId};
+use std::io::{Read, Seek, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -46,15 +50,15 @@ const OPEN_FILES_MAX: i32 = 64;
 pub struct ImpactIndex {
     /// What readers take, whole and at once.
     published: ArcSwap<Edition>,
-    /// Held by whoever changes or stores the index.
-    store: Mutex<Store>,
-    /// The sequence of the last checkpoint, for readers that must not wait for a writer.
+    /// Held by whoever changes the index; taken before `storage`.
+    writer: Mutex<Writer>,
+    storage: Mutex<Storage>,
+    /// The sequence of the last checkpoint, for readers that must not wait for one that is being written.
     checkpointed: AtomicU64,
     thresholds: Thresholds,
 }
 
-struct Store {
-    writer: Writer,
+struct Storage {
     /// `None`: in memory only.
     db: Option<DB>,
     saved: Meta,
@@ -91,7 +95,8 @@ impl ImpactIndex {
         Self {
             published: ArcSwap::new(writer.edition()),
             checkpointed: AtomicU64::new(saved.sequence),
-            store: Mutex::new(Store { writer, db, saved }),
+            writer: Mutex::new(writer),
+            storage: Mutex::new(Storage { db, saved }),
             thresholds,
         }
     }
@@ -117,27 +122,28 @@ impl ImpactIndex {
     /// When the storage fails. The index answers as one of the two; a checkpoint that is lacking is made up for by a replay
     /// from the catalog.
     pub fn replace(&self, fresh: Self) -> Result<u64, IndexError> {
-        self.swap(fresh.store.into_inner().writer)?;
+        self.swap(fresh.writer.into_inner())?;
         self.checkpoint()
     }
 
     /// Puts other tables in the place of the present ones, as a new generation that no checkpoint has yet.
-    fn swap(&self, mut writer: Writer) -> Result<(), IndexError> {
-        let mut store = self.store.lock();
-        writer.generation = store.writer.generation + 1;
-        store.saved = match &store.db {
-            Some(db) => erase(db, &store.saved, writer.generation)?,
+    fn swap(&self, mut fresh: Writer) -> Result<(), IndexError> {
+        let mut writer = self.writer.lock();
+        fresh.generation = writer.generation + 1;
+        let mut storage = self.storage.lock();
+        storage.saved = match &storage.db {
+            Some(db) => erase(db, &storage.saved, fresh.generation)?,
             None => Meta::default(),
         };
         self.checkpointed.store(0, Ordering::Relaxed);
-        self.start(&mut store, writer);
+        self.start(&mut writer, fresh);
         Ok(())
     }
 
     /// Readers that are at it go on in the old tables, which live as long as they are read.
-    fn start(&self, store: &mut Store, writer: Writer) {
-        store.writer = writer;
-        self.published.store(store.writer.edition());
+    fn start(&self, writer: &mut Writer, fresh: Writer) {
+        *writer = fresh;
+        self.published.store(writer.edition());
     }
 
     /// Applies changes in ascending order of their sequences; `packages` are those that their images have, and a package that
@@ -147,17 +153,17 @@ impl ImpactIndex {
     /// # Errors
     /// [`IndexError::Full`]: the changes before the failing one are in, it and the later ones are not.
     pub fn apply(&self, packages: &[Component], changes: &[Change<'_>]) -> Result<(), IndexError> {
-        let mut store = self.store.lock();
-        let mut packages = store.writer.known(packages);
+        let mut writer = self.writer.lock();
+        let mut packages = writer.known(packages);
         for changes in changes.chunks(self.thresholds.changes_per_edition.max(1)) {
-            let applied = store.writer.apply(&mut packages, changes);
-            self.publish(&mut store.writer);
+            let applied = writer.apply(&mut packages, changes);
+            self.publish(&mut writer);
             applied?;
         }
         let edition = self.published.load_full();
         if edition.wants_compaction(&self.thresholds) {
             let compacted = edition.compacted(&self.thresholds)?;
-            self.start(&mut store, compacted);
+            self.start(&mut writer, compacted);
         }
         Ok(())
     }
@@ -168,21 +174,51 @@ impl ImpactIndex {
     }
 
     /// Stores what is new since the last checkpoint, with the sequence, in one atomic step, and returns that sequence.
-    /// Readers go on meanwhile.
+    /// Readers and the writer go on meanwhile.
     ///
     /// # Errors
     /// When the storage fails; the last checkpoint is then still valid.
     pub fn checkpoint(&self) -> Result<u64, IndexError> {
-        let mut store = self.store.lock();
-        // The writer has published all that it did, and does nothing while its store is held.
+        let mut storage = self.storage.lock();
         let edition = self.published.load_full();
-        let unchanged = store.saved.generation == edition.generation && store.saved.sequence == edition.sequence;
-        match &store.db {
-            Some(db) if !unchanged => store.saved = save(db, &edition, &store.saved, &self.thresholds)?,
+        let unchanged = storage.saved.generation == edition.generation && storage.saved.sequence == edition.sequence;
+        match &storage.db {
+            Some(db) if !unchanged => storage.saved = save(db, &edition, &storage.saved, &self.thresholds)?,
             _ => {}
         }
-        self.checkpointed.store(store.saved.sequence, Ordering::Relaxed);
+        self.checkpointed.store(storage.saved.sequence, Ordering::Relaxed);
         Ok(edition.sequence)
+    }
+
+    /// Writes the index as of now into one compressed file with a checksum. Readers and the writer go on meanwhile.
+    ///
+    /// ```
+    /// use scheduler_impact_index::{ImpactIndex, Thresholds};
+    /// let index = ImpactIndex::in_memory(Thresholds::default());
+    /// let mut file = Vec::new();
+    /// let written = index.snapshot(&mut file)?;
+    /// let (again, read) = ImpactIndex::from_snapshot(std::io::Cursor::new(&file), Thresholds::default())?;
+    /// assert_eq!((written, again.verify_against(&index)), (read, Ok(())));
+    /// # Ok::<(), scheduler_impact_index::SnapshotError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When `out` fails. What was written until then is no snapshot.
+    pub fn snapshot(&self, out: impl Write) -> Result<SnapshotInfo, SnapshotError> {
+        crate::snapshot::write(&self.published.load_full(), &self.thresholds, out)
+    }
+
+    /// The index of a snapshot, in memory. [`ImpactIndex::replace`] puts it in the place of another; the catalog's changes
+    /// after [`SnapshotInfo::sequence`] are then for the caller to apply, and that it is of this catalog is for the caller to know.
+    ///
+    /// # Errors
+    /// When the file is none, or not as it was written.
+    pub fn from_snapshot(
+        input: impl Read + Seek,
+        thresholds: Thresholds,
+    ) -> Result<(Self, SnapshotInfo), SnapshotError> {
+        let (writer, info) = crate::snapshot::read(input, &thresholds)?;
+        Ok((Self::over(writer, None, Meta::default(), thresholds), info))
     }
 
     /// The images that the query's keys touch. Waits for nobody and asks no disk.

@@ -46,19 +46,25 @@ impl Interner {
         self.find_hashed(self.hash(text), text)
     }
 
-    fn find_hashed(&self, hash: u64, text: &[u8]) -> Option<u32> {
+    /// The same with its hash.
+    pub(crate) fn find_hashed(&self, hash: u64, text: &[u8]) -> Option<u32> {
         self.table.slots().candidates(hash).find(|&id| self.get(id).is(text))
     }
 
     /// The number of the string, and whether it is new. For the writer alone, as everything that changes.
     pub(crate) fn intern(&self, text: &[u8]) -> Result<(u32, bool), IndexError> {
         let hash = self.hash(text);
-        if let Some(id) = self.find_hashed(hash, text) {
-            return Ok((id, false));
+        match self.find_hashed(hash, text) {
+            Some(id) => Ok((id, false)),
+            None => self.push(hash, text).map(|id| (id, true)),
         }
+    }
+
+    /// Adds a string that is not there yet.
+    pub(crate) fn push(&self, hash: u64, text: &[u8]) -> Result<u32, IndexError> {
         let id = self.places.push(self.texts.push(text)?)?;
         self.table.insert(hash, id);
-        Ok((id, true))
+        Ok(id)
     }
 
     pub(crate) fn bytes_used(&self) -> usize {

@@ -32,12 +32,14 @@ mod naming;
 mod oci;
 mod pieces;
 mod postings;
+mod records;
 mod reports;
 mod repositories;
 mod resolve;
 mod sample;
 mod save;
 mod select;
+mod snapshot;
 mod table;
 mod terms;
 mod texts;
@@ -51,6 +53,7 @@ pub use index::ImpactIndex;
 pub use oci::ImageRef;
 pub use reports::{ReportSets, Stale};
 pub use resolve::UnionProbe;
+pub use snapshot::{SnapshotError, SnapshotInfo};
 pub use types::{
     Change, Found, ImageInfo, IndexStats, KeyMatch, PackageCount, PutImage, Query, QueryKey, Resolution, Sample,
     SampleMatch, SelectedImage, Thresholds, Want, Way,

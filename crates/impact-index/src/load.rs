@@ -1,7 +1,9 @@
 use crate::codec::{Reader, unseal};
+use crate::edition::Marks;
 use crate::images::{Digest, decode_facet};
 use crate::naming::{decode_component, decode_name, decode_term};
-use crate::save::{META_KEY, Meta, Section, Segment, chunk_key};
+use crate::records::Section;
+use crate::save::{META_KEY, Meta, Segment, chunk_key};
 use crate::writer::Writer;
 use crate::{IndexError, Thresholds};
 use rocksdb::{DB, Direction, IteratorMode};
@@ -19,11 +21,17 @@ pub(crate) fn load(db: &DB, thresholds: &Thresholds) -> Result<(Writer, Meta), I
             return Err(IndexError::damaged(format!("segment {} lacks postings", segment.id)));
         }
     }
-    let marks = writer.state.marks();
-    if marks != meta.marks {
-        return Err(IndexError::damaged(format!("{:?} was stored, {marks:?} is there", meta.marks)));
+    finish(&mut writer, meta.marks, meta.sequence)?;
+    Ok((writer, meta))
+}
+
+/// Makes an index of what was loaded: whatever is not retired is live. `marks` is how much there should be.
+pub(crate) fn finish(writer: &mut Writer, marks: Marks, sequence: u64) -> Result<(), IndexError> {
+    let found = writer.state.marks();
+    if found != marks {
+        return Err(IndexError::damaged(format!("{marks:?} was stored, {found:?} is there")));
     }
-    let is_retired = retired_bits(&writer)?;
+    let is_retired = retired_bits(writer)?;
     for ordinal in (0_u32..).zip(is_retired).filter(|(_, retired)| !retired).map(|(ordinal, _)| ordinal) {
         let row = writer.state.images.row(ordinal).ok_or_else(|| IndexError::damaged("an image is missing"))?;
         if writer.find(row.tenant, &row.digest).is_some() {
@@ -31,14 +39,14 @@ pub(crate) fn load(db: &DB, thresholds: &Thresholds) -> Result<(Writer, Meta), I
         }
         writer.enter(row.tenant, ordinal);
     }
-    writer.sequence = meta.sequence;
-    Ok((writer, meta))
+    writer.sequence = sequence;
+    Ok(())
 }
 
 fn retired_bits(writer: &Writer) -> Result<Vec<bool>, IndexError> {
     let images = &writer.state.images;
     let mut retired = vec![false; images.len() as usize];
-    for ordinal in images.retired(0) {
+    for ordinal in images.retired(0..images.retired_len()) {
         match retired.get_mut(ordinal as usize) {
             Some(bit) if !*bit => *bit = true,
             _ => return Err(IndexError::damaged("an image is retired twice")),
@@ -59,16 +67,29 @@ fn load_segment(db: &DB, segment: &Segment, writer: &mut Writer) -> Result<(), I
             return Err(damaged(chunk, "missing"));
         }
         let value = unseal(&key, &value).ok_or_else(|| damaged(chunk, "the checksum is wrong"))?;
-        let mut reader = Reader(value);
-        let section = reader.byte().filter(|&section| section >= last_section);
-        let section = section.and_then(|section| Section::ALL.get(usize::from(section)));
-        let section = *section.ok_or_else(|| damaged(chunk, "out of order"))?;
-        last_section = section as u8;
-        while !reader.is_empty() {
-            load_record(section, &mut reader, writer)?.ok_or_else(|| damaged(chunk, "a record cannot be read"))?;
-        }
+        load_chunk(value, &mut last_section, writer)?.map_err(|what| damaged(chunk, what))?;
     }
     Ok(())
+}
+
+/// Takes the records of a chunk in; says what is wrong with it.
+pub(crate) fn load_chunk(
+    chunk: &[u8],
+    last_section: &mut u8,
+    writer: &mut Writer,
+) -> Result<Result<(), &'static str>, IndexError> {
+    let mut reader = Reader(chunk);
+    let section = reader.byte().filter(|section| section >= last_section);
+    let Some(&section) = section.and_then(|section| Section::ALL.get(usize::from(section))) else {
+        return Ok(Err("out of order"));
+    };
+    *last_section = section as u8;
+    while !reader.is_empty() {
+        if load_record(section, &mut reader, writer)?.is_none() {
+            return Ok(Err("a record cannot be read"));
+        }
+    }
+    Ok(Ok(()))
 }
 
 /// Takes one record in; `Ok(None)` when it is none, or refers to what is not there.

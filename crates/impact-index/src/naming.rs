@@ -19,6 +19,7 @@ pub(crate) fn bare_key(ty: &str, name: &str) -> Vec<u8> {
 
 /// Appends a name in its stored form. Every part but the last has its length before it: no two names have one form.
 pub(crate) fn encode_name(key: &mut Vec<u8>, name: &MatchName<'_>) {
+    key.reserve(name.ty.len() + name.namespace.map_or(0, str::len) + name.name.len() + 8);
     push_prefixed(key, name.ty);
     match name.namespace {
         Some(namespace) => {

@@ -164,6 +164,21 @@ impl Postings {
         }
     }
 
+    /// Whether every one of the sets ends before the ordinal, as far as lists are concerned (IDX-3).
+    ///
+    /// An append waits for memory twice, for the slot and for the end of the list. Here both are read in passes of their own,
+    /// so that the waits overlap, and the appends that follow find them near.
+    pub(crate) fn end_before(&self, sets: impl Iterator<Item = u32>, ordinal: u32) -> bool {
+        let slots: Vec<Slot> = sets.filter_map(|set| self.slots.value(set)).map(Slot::of).collect();
+        let last = |slot: &Slot| match slot.len {
+            0 => None,
+            1 if self.in_place => Some(slot.at),
+            len if len <= self.page_words => Some(self.word(slot.at.saturating_add(len - 1))),
+            _ => None,
+        };
+        slots.iter().filter_map(last).fold(true, |all, posting| all & (posting & !USED < ordinal))
+    }
+
     /// Adds a posting. Its ordinal is higher than every one in the set (IDX-3).
     pub(crate) fn append(&self, blocks: &mut Blocks, set: u32, ordinal: u32, used: bool) -> Result<(), IndexError> {
         let Some(slot) = self.slots.value(set).map(Slot::of) else { return Ok(()) };

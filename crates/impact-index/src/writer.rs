@@ -155,6 +155,10 @@ impl Writer {
             return Ok(());
         }
         let ordinal = state.images.push(&mut self.blocks.facets, tenant, digest, &facets, count)?;
+        if !state.postings.end_before(components.iter().map(|(component, _)| *component), ordinal) {
+            state.images.retire(ordinal)?;
+            return Err(IndexError::damaged("ordinals do not ascend"));
+        }
         for &(component, used) in &components {
             if let Err(error) = state.postings.append(&mut self.blocks.postings, component, ordinal, used) {
                 state.images.retire(ordinal)?;

@@ -10,9 +10,10 @@ use crate::key::{Key, text_after, trailing_number};
 use crate::read::{PageOf, Read};
 use crate::{EmbeddedStore, doc};
 use async_trait::async_trait;
-use scheduler_core::ports::{CatalogChange, CatalogStore, Page, PutImage, StoreError, StoreResult};
+use scheduler_core::ports::{CatalogChange, CatalogStore, NamedChange, Page, PutImage, StoreError, StoreResult};
 use scheduler_model::{Image, ImageDigest, TenantId};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// An entry of the log.
 #[derive(Debug, Serialize, Deserialize)]
@@ -85,14 +86,26 @@ pub(crate) fn delete_unchanged(tx: &mut Tx<'_>, changes: &[CatalogChange]) -> St
 impl CatalogStore for EmbeddedStore {
     async fn put_images(&self, images: Vec<Image>) -> StoreResult<Vec<PutImage>> {
         // The documents are made here, so that the one writer does not spend its time on them.
-        let documents = images
-            .into_iter()
-            .map(|image| {
-                let document = doc::encode(&image)?;
-                Ok((ChangeDoc { tenant: image.tenant, digest: image.digest }, document))
-            })
-            .collect::<StoreResult<Vec<_>>>()?;
-        self.submit(move |tx| documents.iter().map(|(change, document)| put_one(tx, change, document)).collect()).await
+        let prepare = |image: &Image| {
+            let change = ChangeDoc { tenant: image.tenant.clone(), digest: image.digest.clone() };
+            Ok((change, doc::encode(image)?))
+        };
+        let documents = images.iter().map(prepare).collect::<StoreResult<Vec<_>>>()?;
+        let recent = Arc::clone(&self.recent);
+        let images = recent.admit(images);
+        self.submit(move |tx| {
+            let put = documents.iter().map(|(change, document)| put_one(tx, change, document));
+            let put = put.collect::<StoreResult<Vec<PutImage>>>()?;
+            let sequences: Vec<u64> = put.iter().map(|put| put.sequence).collect();
+            tx.when_durable(move || {
+                let images = images.into_iter().zip(sequences);
+                images
+                    .filter_map(|(image, sequence)| image.map(|image| Image { sequence, ..image }))
+                    .for_each(|image| recent.keep(image));
+            });
+            Ok(put)
+        })
+        .await
     }
 
     async fn delete_image(&self, tenant: &TenantId, digest: &ImageDigest) -> StoreResult<Option<u64>> {
@@ -128,6 +141,7 @@ impl CatalogStore for EmbeddedStore {
     }
 
     async fn catalog_changes(&self, after: u64, limit: usize) -> StoreResult<Vec<CatalogChange>> {
+        let recent = Arc::clone(&self.recent);
         self.read(move |view| {
             let mut changes = Vec::new();
             view.visit_from(Cf::Changes, &[], &change_key(after), false, &mut |key, value| {
@@ -135,12 +149,34 @@ impl CatalogStore for EmbeddedStore {
                     return Ok(false);
                 }
                 let ChangeDoc { tenant, digest } = doc::decode("a catalog change", value)?;
-                let image =
-                    view.get(Cf::Images, &image_key(&tenant, &digest))?.map(|bytes| image_of(&bytes)).transpose()?;
-                changes.push(CatalogChange { sequence: trailing_number(key), tenant, digest, image });
+                let sequence = trailing_number(key);
+                let stored = || {
+                    let image = view.get(Cf::Images, &image_key(&tenant, &digest))?;
+                    image.map(|bytes| image_of(&bytes).map(Arc::new)).transpose()
+                };
+                // The last change of an image is the only one that is in the log (CAT-1).
+                let image = recent.take(sequence).map_or_else(stored, |image| Ok(Some(image)))?;
+                changes.push(CatalogChange { sequence, tenant, digest, image });
                 Ok(true)
             })?;
             Ok(changes)
+        })
+        .await
+    }
+
+    async fn catalog_names(&self, after: u64, limit: usize) -> StoreResult<Vec<NamedChange>> {
+        self.read(move |view| {
+            let mut names = Vec::new();
+            view.visit_from(Cf::Changes, &[], &change_key(after), false, &mut |key, value| {
+                if names.len() >= limit {
+                    return Ok(false);
+                }
+                let ChangeDoc { tenant, digest } = doc::decode("a catalog change", value)?;
+                let is_there = view.get(Cf::Tombstones, &image_key(&tenant, &digest))?.is_none();
+                names.push(NamedChange { sequence: trailing_number(key), tenant, digest, is_there });
+                Ok(true)
+            })?;
+            Ok(names)
         })
         .await
     }

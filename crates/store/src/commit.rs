@@ -148,17 +148,18 @@ impl Loop {
                     let full = answers.len() >= GROUP_LEN_MAX || tx.bytes >= GROUP_BYTES_MAX;
                     next = if full { None } else { queue.try_recv().ok() };
                 }
-                Ok((tx.news, tx.into_writes()))
+                Ok((tx.news, std::mem::take(&mut tx.when_durable), tx.into_writes()))
             })
         });
-        let result = result.and_then(|(news, writes)| {
+        let result = result.and_then(|(news, when_durable, writes)| {
             if !writes.is_empty() {
                 self.engine.write(writes).inspect_err(|_| self.broken = true)?;
             }
-            Ok(news)
+            Ok((news, when_durable))
         });
         match result {
-            Ok(news) => {
+            Ok((news, when_durable)) => {
+                when_durable.into_iter().for_each(|note| note());
                 if let Some(head) = news.catalog_head {
                     self.signals.catalog.send_replace(head);
                 }
@@ -227,7 +228,11 @@ pub(crate) struct Tx<'a> {
     bytes: usize,
     /// What the group has to tell.
     news: News,
+    when_durable: Vec<Note>,
 }
+
+/// What is to be done when a group is durable.
+type Note = Box<dyn FnOnce() + Send>;
 
 impl<'a> Tx<'a> {
     /// The view of a new group.
@@ -238,16 +243,23 @@ impl<'a> Tx<'a> {
             undo: Vec::new(),
             bytes: 0,
             news: News::default(),
+            when_durable: Vec::new(),
         }
     }
 
+    /// Has something done when the group is durable, before anybody hears of it.
+    pub(crate) fn when_durable(&mut self, note: impl FnOnce() + Send + 'static) {
+        self.when_durable.push(Box::new(note));
+    }
+
     fn run(&mut self, job: Job) -> Answer {
-        let news = self.news;
+        let (news, notes) = (self.news, self.when_durable.len());
         let answer = job(self);
         if answer.keep {
             self.undo.clear();
         } else {
             self.news = news;
+            self.when_durable.truncate(notes);
             while let Some((cf, key, before)) = self.undo.pop() {
                 if let Some(overlay) = self.overlays.get_mut(cf as usize) {
                     match before {

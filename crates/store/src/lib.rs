@@ -20,6 +20,7 @@ mod housekeeping;
 mod key;
 mod queues;
 mod read;
+mod recent;
 mod reports;
 mod runs;
 mod schedules;
@@ -30,6 +31,7 @@ use commit::{CATALOG_HEAD, Committer, REPORTS_HEAD, SCHEDULES_HEAD, Signals, Tx}
 use engine::{Engine, View};
 use family::Cf;
 use read::ReadExt;
+use recent::Recent;
 use scheduler_core::ports::{StoreError, StoreResult};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -95,6 +97,7 @@ pub struct EmbeddedStore {
     committer: Committer,
     engine: Arc<Engine>,
     signals: Arc<Signals>,
+    recent: Arc<Recent>,
 }
 
 impl EmbeddedStore {
@@ -111,7 +114,7 @@ impl EmbeddedStore {
             reports: watch::Sender::new(head(REPORTS_HEAD)?),
         });
         let committer = Committer::start(Arc::clone(&engine), Arc::clone(&signals)).map_err(OpenError::Thread)?;
-        Ok(Self { committer, engine, signals })
+        Ok(Self { committer, engine, signals, recent: Arc::default() })
     }
 
     /// The number of the last durable catalog change; moves when a change has become durable.

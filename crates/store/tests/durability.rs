@@ -50,6 +50,27 @@ async fn assert_filled(store: &EmbeddedStore) {
 }
 
 #[tokio::test]
+async fn p09_a_change_that_comes_from_memory_is_the_one_on_disk() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path());
+    store.put_images(vec![image(&alpha(), 1), image(&alpha(), 2), image(&beta(), 1)]).await.unwrap();
+    store.put_images(vec![image(&alpha(), 3), image(&alpha(), 1)]).await.unwrap();
+    store.delete_image(&alpha(), &digest(3)).await.unwrap();
+    let changes = async || {
+        let changes = store.catalog_changes(0, 9).await.unwrap();
+        changes
+            .into_iter()
+            .map(|change| (change.sequence, change.tenant, change.digest, change.image))
+            .collect::<Vec<_>>()
+    };
+    // What was just put is given out of memory once.
+    let (first, second) = (changes().await, changes().await);
+    assert_eq!(first, second);
+    assert_eq!(first.iter().map(|(sequence, ..)| *sequence).collect::<Vec<_>>(), [2, 3, 5, 6]);
+    assert!(first.iter().all(|(sequence, _, _, image)| image.as_ref().is_none_or(|image| image.sequence == *sequence)));
+}
+
+#[tokio::test]
 async fn p08_reopening_keeps_everything() {
     let folder = TempDir::new().unwrap();
     let store = open(folder.path());

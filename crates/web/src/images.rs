@@ -1,35 +1,24 @@
 //! The catalog: put a sidecar or an SBOM, many at once, list, read, delete.
 
 use crate::body::receive;
-use crate::code::Code;
 use crate::document;
 use crate::extract::{List, Listed, Params, PathId, Tenant, labels, path_id};
 use crate::intake::{self, Intake, Taken};
-use crate::lines::{Line, Lines};
 use crate::openapi::documents::{SbomText, SidecarText};
 use crate::openapi::params::{PageQuery, TenantHeader};
-use crate::openapi::problems::{OfBulk, OfList, OfOne, OfSbom, OfSidecar};
+use crate::openapi::problems::{OfList, OfOne, OfSbom, OfSidecar};
 use crate::problem::Problem;
 use crate::state::App;
 use crate::view::ImageView;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use scheduler_model::{ImageDigest, ImagePlace, TenantId};
 use scheduler_sbom::{Document, Limits};
-use serde_json::json;
 use std::sync::Arc;
 use utoipa::IntoParams;
-
-/// Lines of one bulk upload.
-const BULK_LINES_MAX: usize = 100_000;
-
-/// Lines that go into one write, and bytes of them.
-const BULK_BATCH_LEN_MAX: usize = 256;
-const BULK_BATCH_BYTES_MAX: usize = 16 << 20;
 
 /// Put an image by its sidecar.
 ///
@@ -134,7 +123,7 @@ fn place(params: &Params, document: &Document) -> Result<ImagePlace, Problem> {
 }
 
 /// Reads a sidecar; `expected` is the digest of the path.
-fn sidecar(
+pub(crate) fn sidecar(
     tenant: TenantId,
     expected: Option<ImageDigest>,
     content: &[u8],
@@ -166,125 +155,6 @@ async fn put(app: &App, intake: Intake) -> Result<Response, Problem> {
     taken.sequence = done.sequence;
     let status = if done.created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(taken)).into_response())
-}
-
-/// Put many images by their sidecars.
-///
-/// NDJSON, one sidecar a line; one answer for each line, in order: that of the PUT, or `{"line", "status", "problem"}`. What is
-/// answered is durable.
-#[utoipa::path(
-    post, path = "/images/bulk", tag = "images", operation_id = "putImages",
-    params(TenantHeader), request_body(content = String, content_type = "application/x-ndjson"),
-    responses(
-        (status = 200, description = "One answer a line", body = String, content_type = "application/x-ndjson"),
-        OfBulk,
-    )
-)]
-pub async fn bulk(
-    State(app): State<Arc<App>>,
-    Tenant(tenant): Tenant,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Problem> {
-    let line_max = usize::try_from(app.limits.body_bytes).unwrap_or(usize::MAX);
-    let mut lines = Lines::new(&headers, body, line_max)?;
-    let mut answers: Vec<String> = Vec::new();
-    let mut batch: Vec<(usize, Result<Bytes, Problem>)> = Vec::new();
-    let mut bytes = 0;
-    let mut number = 0;
-    loop {
-        let line = lines.next().await;
-        let ended = matches!(line, Ok(None) | Err(_));
-        match line {
-            Ok(Some(Line::Blank)) => number += 1,
-            Ok(Some(line)) => {
-                number += 1;
-                let content = match line {
-                    Line::Content(content) if number <= BULK_LINES_MAX => Ok(content),
-                    Line::Content(_) => Err(too_many_lines()),
-                    Line::TooLong | Line::Blank => Err(line_too_long(line_max)),
-                };
-                bytes += content.as_ref().map_or(0, Bytes::len);
-                batch.push((number, content));
-            }
-            Ok(None) => {}
-            // The body cannot be read further; what came before counts.
-            Err(problem) => batch.push((number + 1, Err(problem))),
-        }
-        let stop = ended || number > BULK_LINES_MAX;
-        if stop || batch.len() >= BULK_BATCH_LEN_MAX || bytes >= BULK_BATCH_BYTES_MAX {
-            take_batch(&app, &tenant, std::mem::take(&mut batch), &mut answers).await;
-            bytes = 0;
-        }
-        if stop {
-            break;
-        }
-    }
-    let mut text = answers.join("\n");
-    if !text.is_empty() {
-        text.push('\n');
-    }
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], text).into_response())
-}
-
-/// Puts what can be put in one write, and answers every line.
-async fn take_batch(
-    app: &App,
-    tenant: &TenantId,
-    batch: Vec<(usize, Result<Bytes, Problem>)>,
-    answers: &mut Vec<String>,
-) {
-    let (now, owner) = (app.clock.now(), tenant.clone());
-    let work = move || -> Vec<(usize, Result<Intake, Problem>)> {
-        batch
-            .into_iter()
-            .map(|(number, content)| (number, content.and_then(|content| sidecar(owner.clone(), None, &content, now))))
-            .collect()
-    };
-    let Ok(read) = blocking(work).await else { return };
-    let mut images = Vec::new();
-    let mut results: Vec<(usize, Result<Taken, Problem>)> = Vec::with_capacity(read.len());
-    for (number, intake) in read {
-        results.push((
-            number,
-            intake.map(|intake| {
-                images.push(intake.image);
-                intake.taken
-            }),
-        ));
-    }
-    let written = if images.is_empty() { Ok(Vec::new()) } else { app.store.put_images(images).await };
-    let mut done = match written {
-        Ok(done) => Ok(done.into_iter()),
-        Err(error) => Err(Problem::from(error)),
-    };
-    for (number, result) in results {
-        let result = result.and_then(|mut taken| match &mut done {
-            Ok(done) => {
-                taken.sequence = done.next().ok_or_else(Problem::internal)?.sequence;
-                Ok(taken)
-            }
-            Err(problem) => Err(problem.clone()),
-        });
-        answers.push(match result {
-            Ok(taken) => json!(taken).to_string(),
-            Err(problem) => {
-                json!({ "line": number, "status": problem.status().as_u16(), "problem": problem.document() })
-                    .to_string()
-            }
-        });
-    }
-}
-
-fn line_too_long(limit: usize) -> Problem {
-    Problem::new(Code::BodyTooLarge, format!("the line is over limits.maxBodyBytes ({limit} bytes)"))
-}
-
-fn too_many_lines() -> Problem {
-    Problem::new(
-        Code::TooManyLines,
-        format!("a bulk upload has at most {BULK_LINES_MAX} lines; this one and those after it were not taken"),
-    )
 }
 
 /// List images.
@@ -338,6 +208,6 @@ fn image_digest(text: String) -> Result<ImageDigest, Problem> {
 }
 
 /// Runs what keeps a core busy beside the runtime.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
     tokio::task::spawn_blocking(work).await.map_err(|_| Problem::internal())
 }

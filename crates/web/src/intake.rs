@@ -6,7 +6,7 @@ use scheduler_model::purl::Purl;
 use scheduler_model::{CatalogComponent, Image, ImageDigest, ImagePlace, TenantId, Timestamp};
 use scheduler_sbom::{Document, SbomError, Usage};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
 use utoipa::ToSchema;
 
 /// The most skipped purls that an answer names; the rest is counted by the difference.
@@ -56,40 +56,51 @@ pub fn image(tenant: TenantId, digest: ImageDigest, place: ImagePlace, document:
             skipped.push(SkippedPurl { purl: purl.chars().take(EXCERPT_LEN_MAX).collect(), reason });
         }
     };
-    // Component → whether one of its places is used.
-    let mut taken: BTreeMap<CatalogComponent, bool> = BTreeMap::new();
+    // Each component with whether this place of it is used.
+    let mut taken: Vec<(CatalogComponent, bool)> = Vec::with_capacity(document.components.len());
     let mut mended = 0u64;
     for (raw, position) in document.components.into_iter().zip(0u32..) {
         if let Some(problem) = raw.problem {
             skip(&raw.purl, problem.to_string());
             continue;
         }
-        let parsed = match Purl::parse_lenient(&raw.purl) {
-            Ok(parsed) => parsed,
+        // Nearly all are canonical already.
+        let canonical = Purl::canonical(&raw.purl).map(|(text, mends)| match text {
+            Cow::Borrowed(_) => (None, mends),
+            Cow::Owned(other) => (Some(other), mends),
+        });
+        let (other, mends) = match canonical {
+            Ok(canonical) => canonical,
             Err(error) => {
                 skip(&raw.purl, error.to_string());
                 continue;
             }
         };
-        mended += u64::from(!parsed.mended.is_empty());
+        mended += u64::from(!mends.is_empty());
         let component = CatalogComponent {
-            purl: parsed.purl.as_str().to_owned(),
+            purl: other.unwrap_or(raw.purl),
             source: raw.source.map(|source| (source.name, source.version)),
         };
         let used = match &document.usage {
             Usage::Unknown => true,
             Usage::Known(positions) => positions.contains(position),
         };
-        *taken.entry(component).or_default() |= used;
+        taken.push((component, used));
     }
     metrics::counter!("scheduler_purls_mended_total").increment(mended);
+    taken.sort_unstable();
+    // Of equals the used one is the later.
+    taken.dedup_by(|later, kept| {
+        let same = later.0 == kept.0;
+        kept.1 |= same && later.1;
+        same
+    });
+    // Equal purls of different sources lie side by side.
     let distinct = |only_used: bool| {
-        let purls: BTreeSet<&str> = taken
-            .iter()
-            .filter(|(_, used)| **used || !only_used)
-            .map(|(component, _)| component.purl.as_str())
-            .collect();
-        purls.len()
+        let mut last = None;
+        let counted =
+            taken.iter().filter(|(_, used)| *used || !only_used).map(|(component, _)| component.purl.as_str());
+        counted.filter(|&purl| last.replace(purl) != Some(purl)).count()
     };
     let answer = Taken {
         image_digest: digest.clone(),
@@ -101,13 +112,13 @@ pub fn image(tenant: TenantId, digest: ImageDigest, place: ImagePlace, document:
     };
     let used = match document.usage {
         Usage::Unknown => None,
-        Usage::Known(_) => Some(taken.values().zip(0u32..).filter(|(used, _)| **used).map(|(_, at)| at).collect()),
+        Usage::Known(_) => Some(taken.iter().zip(0u32..).filter(|((_, used), _)| *used).map(|(_, at)| at).collect()),
     };
     let image = Image {
         tenant,
         digest,
         place,
-        components: taken.into_keys().collect(),
+        components: taken.into_iter().map(|(component, _)| component).collect(),
         used,
         no_purl: document.no_purl,
         generated_at: document.image.generated_at.as_deref().and_then(|text| Timestamp::parse(text).ok()),

@@ -5,6 +5,7 @@
 //! - WEB-3: an error is a problem document that says what is wrong and where; causes stay in the log.
 
 mod body;
+mod bulk;
 mod code;
 mod document;
 mod events;
@@ -26,6 +27,7 @@ mod runs;
 mod schedule_body;
 mod schedules;
 mod shown;
+mod snapshot;
 mod state;
 mod stream;
 mod system;
@@ -63,7 +65,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(runs::cancel))
         .routes(routes!(preview::impact))
         .routes(routes!(images::list))
-        .routes(routes!(images::bulk))
+        .routes(routes!(bulk::bulk))
         .routes(routes!(images::get, images::delete))
         .routes(routes!(history::history))
         .routes(routes!(images::put_bom_index))
@@ -75,6 +77,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(stream::events))
         .routes(routes!(system::index_stats))
         .routes(routes!(system::index_verify))
+        .routes(routes!(snapshot::index_snapshot))
         .routes(routes!(system::index_rebuild));
     OpenApiRouter::new()
         .nest(BASE_PATH, api)

@@ -145,11 +145,11 @@ pub async fn index_rebuild(State(app): State<Arc<App>>) -> Result<Json<IndexStat
     index_stats(State(app)).await
 }
 
-fn index_problem(error: IndexHostError) -> Problem {
+pub(crate) fn index_problem(error: IndexHostError) -> Problem {
     if matches!(error, IndexHostError::Busy) {
         return Problem::new(Code::IndexBusy, error.to_string());
     }
-    tracing::error!(%error, "the index cannot be compared or rebuilt");
+    tracing::error!(%error, "the index cannot be worked on");
     Problem::new(Code::IndexUnavailable, "the index cannot be worked on just now").retry_after(5)
 }
 

@@ -4,25 +4,28 @@
 //! changes after that are applied in the order of their numbers, and it follows the catalog from then on. A checkpoint that
 //! cannot be trusted is dropped and the index rebuilt from the catalog.
 
+use crate::changes::Prepared;
 use crate::reports::Reports;
 use parking_lot::RwLock;
-use scheduler_core::ports::{CatalogChange, Feed, Store, StoreError};
-use scheduler_impact_index::{Change, Difference, ImpactIndex, IndexError, PutImage, ReportSets, Thresholds};
-use scheduler_model::purl::Component;
-use scheduler_model::{CatalogComponent, Image, ImageDigest, TenantId};
-use std::collections::HashMap;
+use scheduler_core::ports::{Feed, Store, StoreError};
+use scheduler_impact_index::{
+    Difference, ImpactIndex, IndexError, ReportSets, SnapshotError, SnapshotInfo, Thresholds,
+};
+use std::collections::HashSet;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 /// Changes that are read and applied at once.
 const BATCH_LEN_MAX: usize = 512;
 
-/// A position that no package has.
-const NO_PACKAGE: u32 = u32::MAX;
+/// Names of changes that are read at once.
+const NAMES_LEN_MAX: usize = 4096;
 
 /// A checkpoint is due after so many changes.
 const CHECKPOINT_EVERY: u64 = 20_000;
@@ -67,12 +70,26 @@ pub enum IndexHostError {
     /// The catalog behind it.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It is being rebuilt already.
-    #[error("the index is being rebuilt already")]
+    /// Somebody else has it rebuilt, restored or written out.
+    #[error("the index is being worked on already")]
     Busy,
     /// A task of ours was ended from outside.
     #[error("the work on the index was broken off")]
     Broken,
+}
+
+/// Why a snapshot was not restored. The index is as before.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// It is of another catalog, or of one that has lost what the snapshot has.
+    #[error("the snapshot is not of this catalog: {0}")]
+    OtherCatalog(String),
+    /// The index or the catalog.
+    #[error(transparent)]
+    Host(#[from] IndexHostError),
 }
 
 /// The index of this process and how far it is.
@@ -85,12 +102,27 @@ pub struct IndexHost {
     turn: Arc<Mutex<Reports>>,
     /// Held while the index is rebuilt, which takes memory for a second one.
     rebuilding: Mutex<()>,
+    /// Held while a snapshot is written.
+    snapshotting: Arc<Mutex<()>>,
+    /// Held while a checkpoint is written.
+    checkpointing: Arc<Mutex<()>>,
+    checkpoint_every: u64,
     state: watch::Sender<(IndexState, u64)>,
 }
 
 impl IndexHost {
     /// Loads the last checkpoint from `folder`; without a folder the index lives in memory alone.
     pub fn open(store: Arc<dyn Store>, feed: Arc<dyn Feed>, folder: Option<PathBuf>) -> Result<Arc<Self>, IndexError> {
+        Self::open_with(store, feed, folder, CHECKPOINT_EVERY)
+    }
+
+    /// The same with a checkpoint after so many changes.
+    pub fn open_with(
+        store: Arc<dyn Store>,
+        feed: Arc<dyn Feed>,
+        folder: Option<PathBuf>,
+        checkpoint_every: u64,
+    ) -> Result<Arc<Self>, IndexError> {
         let index = match &folder {
             None => ImpactIndex::in_memory(Thresholds::default()),
             Some(path) => match ImpactIndex::open(path, Thresholds::default()) {
@@ -110,6 +142,9 @@ impl IndexHost {
             folder,
             turn: Arc::default(),
             rebuilding: Mutex::new(()),
+            snapshotting: Arc::default(),
+            checkpointing: Arc::default(),
+            checkpoint_every,
             state: watch::Sender::new((IndexState::Cold, sequence)),
         }))
     }
@@ -146,6 +181,7 @@ impl IndexHost {
     pub async fn follow(self: Arc<Self>, stop: CancellationToken) {
         let mut since_checkpoint = 0;
         let mut ahead = Ahead::default();
+        self.drop_what_the_catalog_has_not(&stop).await;
         while !stop.is_cancelled() {
             match self.step(&mut ahead).await {
                 Ok(0) => {
@@ -168,8 +204,7 @@ impl IndexHost {
                             *state = IndexState::Warming;
                         }
                     });
-                    if since_checkpoint >= CHECKPOINT_EVERY {
-                        self.checkpoint().await;
+                    if since_checkpoint >= self.checkpoint_every && self.begin_checkpoint() {
                         since_checkpoint = 0;
                     }
                 }
@@ -185,29 +220,35 @@ impl IndexHost {
         self.checkpoint().await;
     }
 
-    /// Applies the next changes, and reads those after them meanwhile; gives the number of those applied.
+    /// Applies the next changes, and prepares those after them meanwhile; gives the number of those applied.
     async fn step(&self, ahead: &mut Ahead) -> Result<u64, IndexHostError> {
         let mut turn = self.turn.lock().await;
         let index = self.index();
         let after = index.sequence();
         // What was read ahead is of no use to an index that was rebuilt since.
-        let changes = match std::mem::take(ahead) {
-            Ahead { after: read_after, changes } if read_after == after && !changes.is_empty() => changes,
-            _ => self.store.catalog_changes(after, BATCH_LEN_MAX).await?,
+        let prepared = match std::mem::take(ahead) {
+            Ahead { after: read_after, prepared: Some(prepared) } if read_after == after => prepared,
+            _ => self.prepared(after).await?,
         };
-        let Some(last) = changes.last().map(|change| change.sequence) else { return Ok(0) };
-        let count = changes.len() as u64;
-        let placed = if turn.is_kept() { placed(&changes) } else { Vec::new() };
+        let Some(last) = prepared.last_sequence() else { return Ok(0) };
+        let count = prepared.len() as u64;
+        let placed = if turn.is_kept() { prepared.placed() } else { Vec::new() };
         let applied = index.clone();
-        let applying = tokio::task::spawn_blocking(move || apply(&applied, &changes));
+        let applying = tokio::task::spawn_blocking(move || prepared.apply(&applied));
         if count >= BATCH_LEN_MAX as u64 {
             // An error here will be met again by the next step.
-            let changes = self.store.catalog_changes(last, BATCH_LEN_MAX).await.unwrap_or_default();
-            *ahead = Ahead { after: last, changes };
+            *ahead = Ahead { after: last, prepared: self.prepared(last).await.ok() };
         }
         applying.await.map_err(|_| IndexHostError::Broken)??;
         turn.placed(&index, self.store.as_ref(), &placed).await?;
         Ok(count)
+    }
+
+    /// The next changes with their packages.
+    async fn prepared(&self, after: u64) -> Result<Prepared, IndexHostError> {
+        let changes = self.store.catalog_changes(after, BATCH_LEN_MAX).await?;
+        let prepared = tokio::task::spawn_blocking(move || Prepared::of(changes));
+        prepared.await.map_err(|_| IndexHostError::Broken)
     }
 
     /// Asks the index together with every report that is durable by now. Both stand still meanwhile.
@@ -222,14 +263,47 @@ impl IndexHost {
         answer.await.map_err(|_| IndexHostError::Broken)
     }
 
-    async fn checkpoint(&self) {
-        let index = self.index();
-        match tokio::task::spawn_blocking(move || index.checkpoint()).await {
-            Ok(Ok(sequence)) => info!(sequence, "the index is checkpointed"),
-            Ok(Err(error)) => {
-                warn!(%error, "the index could not be checkpointed; the catalog will be replayed further")
+    /// Empties an index that is ahead of the catalog: the catalog was restored from a backup, and the index knows what is gone.
+    async fn drop_what_the_catalog_has_not(&self, stop: &CancellationToken) {
+        let head = loop {
+            match self.store.catalog_head().await {
+                Ok(head) => break head,
+                Err(error) => warn!(%error, "the catalog cannot be read yet"),
             }
-            Err(error) => warn!(%error, "the checkpoint was broken off"),
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(STORE_RETRY) => {}
+            }
+        };
+        let index = self.index();
+        let sequence = index.sequence();
+        if sequence > head {
+            warn!(sequence, head, "the index is ahead of the catalog, which was restored; it will be rebuilt");
+            match tokio::task::spawn_blocking(move || index.reset()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => error!(%error, "the index cannot be emptied"),
+                Err(error) => error!(%error, "emptying the index was broken off"),
+            }
+        }
+    }
+
+    /// Has a checkpoint written while changes are applied further; false while the last one is still being written.
+    fn begin_checkpoint(&self) -> bool {
+        let Ok(turn) = self.checkpointing.clone().try_lock_owned() else { return false };
+        let index = self.index();
+        tokio::task::spawn_blocking(move || {
+            report(index.checkpoint());
+            drop(turn);
+        });
+        true
+    }
+
+    /// The last checkpoint, after one that may still be being written.
+    async fn checkpoint(&self) {
+        let _turn = self.checkpointing.lock().await;
+        let index = self.index();
+        if let Err(error) = tokio::task::spawn_blocking(move || report(index.checkpoint())).await {
+            warn!(%error, "the checkpoint was broken off");
         }
     }
 
@@ -243,14 +317,13 @@ impl IndexHost {
     /// Applies what the catalog has beyond an index.
     async fn catch_up(&self, index: &Arc<ImpactIndex>) -> Result<(), IndexHostError> {
         loop {
-            let changes = self.store.catalog_changes(index.sequence(), BATCH_LEN_MAX).await?;
-            if changes.is_empty() {
+            let prepared = self.prepared(index.sequence()).await?;
+            if prepared.len() == 0 {
                 return Ok(());
             }
             let index = index.clone();
-            tokio::task::spawn_blocking(move || apply(&index, &changes))
-                .await
-                .map_err(|_| IndexHostError::Broken)??;
+            let applied = tokio::task::spawn_blocking(move || prepared.apply(&index));
+            applied.await.map_err(|_| IndexHostError::Broken)??;
         }
     }
 
@@ -258,7 +331,16 @@ impl IndexHost {
     /// until then. Nothing that was acknowledged is missing from any answer.
     pub async fn rebuild(&self) -> Result<(), IndexHostError> {
         let _rebuilding = self.rebuilding.try_lock().map_err(|_| IndexHostError::Busy)?;
-        let fresh = Arc::new(self.rebuilt().await?);
+        let fresh = self.rebuilt().await?;
+        let sequence = self.put_in_place(fresh).await?;
+        info!(sequence, "the index was rebuilt from the catalog");
+        Ok(())
+    }
+
+    /// Brings an index up to the catalog and puts it, with a checkpoint, in the place of the present one; gives its sequence.
+    async fn put_in_place(&self, fresh: ImpactIndex) -> Result<u64, IndexHostError> {
+        let fresh = Arc::new(fresh);
+        self.catch_up(&fresh).await?;
         // From here on the present index goes no further, so that the fresh one can reach it.
         let turn = self.turn.lock().await;
         self.catch_up(&fresh).await?;
@@ -268,8 +350,64 @@ impl IndexHost {
             tokio::task::spawn_blocking(move || index.replace(fresh)).await.map_err(|_| IndexHostError::Broken)??;
         self.state.send_replace((IndexState::Warm, sequence));
         drop(turn);
-        info!(sequence, "the index was rebuilt from the catalog");
-        Ok(())
+        Ok(sequence)
+    }
+
+    /// Has a snapshot written to `out`, on a thread that may wait for it.
+    pub fn snapshot(
+        &self,
+        out: impl Write + Send + 'static,
+    ) -> Result<JoinHandle<Result<SnapshotInfo, SnapshotError>>, IndexHostError> {
+        let turn = self.snapshotting.clone().try_lock_owned().map_err(|_| IndexHostError::Busy)?;
+        let index = self.index();
+        Ok(tokio::task::spawn_blocking(move || {
+            let written = index.snapshot(out);
+            drop(turn);
+            written
+        }))
+    }
+
+    /// The index of a snapshot, after it was checked that this catalog has what it says, and nothing before that it does not
+    /// say. Then it is brought up to the catalog and put in the place of the present one.
+    pub async fn restore(&self, path: PathBuf) -> Result<SnapshotInfo, RestoreError> {
+        let _rebuilding = self.rebuilding.try_lock().map_err(|_| IndexHostError::Busy)?;
+        let read = move || {
+            let file = std::fs::File::open(path).map_err(SnapshotError::from)?;
+            ImpactIndex::from_snapshot(file, Thresholds::default())
+        };
+        let (fresh, info) = tokio::task::spawn_blocking(read).await.map_err(|_| IndexHostError::Broken)??;
+        self.check_names(&fresh, info).await?;
+        self.put_in_place(fresh).await?;
+        Ok(info)
+    }
+
+    /// Compares the images of a snapshot, by their names, with what the catalog had then.
+    async fn check_names(&self, index: &ImpactIndex, info: SnapshotInfo) -> Result<(), RestoreError> {
+        let head = self.store.catalog_head().await.map_err(IndexHostError::from)?;
+        if info.sequence > head {
+            let other = format!("it is as of change {}, the catalog is at {head}", info.sequence);
+            return Err(RestoreError::OtherCatalog(other));
+        }
+        let (mut after, mut known) = (0, HashSet::new());
+        loop {
+            let names = self.store.catalog_names(after, NAMES_LEN_MAX).await.map_err(IndexHostError::from)?;
+            let Some(last) = names.last() else { break };
+            after = last.sequence;
+            let (_, ordinals) = index.ordinals(names.iter().map(|name| (&name.tenant, &name.digest)));
+            for (name, ordinal) in names.iter().zip(ordinals) {
+                known.extend(ordinal);
+                // Of what has changed since, nothing is known.
+                if name.sequence <= info.sequence && name.is_there != ordinal.is_some() {
+                    let lacks = if name.is_there { "lacks" } else { "has" };
+                    let other = format!("it {lacks} image {} of tenant {}", name.digest, name.tenant);
+                    return Err(RestoreError::OtherCatalog(other));
+                }
+            }
+        }
+        match info.images - known.len() as u64 {
+            0 => Ok(()),
+            others => Err(RestoreError::OtherCatalog(format!("it has {others} images that the catalog never had"))),
+        }
     }
 
     /// Compares the index with one that is built from the catalog; gives the first difference.
@@ -298,84 +436,17 @@ impl IndexHost {
     }
 }
 
-/// The images that some changes put.
-fn placed(changes: &[CatalogChange]) -> Vec<(TenantId, ImageDigest)> {
-    let put = changes.iter().filter(|change| change.image.is_some());
-    put.map(|change| (change.tenant.clone(), change.digest.clone())).collect()
+fn report(checkpointed: Result<u64, IndexError>) {
+    match checkpointed {
+        Ok(sequence) => info!(sequence, "the index is checkpointed"),
+        Err(error) => warn!(%error, "the index could not be checkpointed; the catalog will be replayed further"),
+    }
 }
 
-/// A small index of these images and nothing else, to ask them what the whole index cannot answer yet.
-pub(crate) fn index_of(images: Vec<Image>) -> Result<ImpactIndex, IndexError> {
-    let changes: Vec<CatalogChange> = (1..)
-        .zip(images)
-        .map(|(sequence, image)| CatalogChange {
-            sequence,
-            tenant: image.tenant.clone(),
-            digest: image.digest.clone(),
-            image: Some(image),
-        })
-        .collect();
-    let index = ImpactIndex::in_memory(Thresholds::default());
-    apply(&index, &changes)?;
-    Ok(index)
-}
-
-/// Changes that were read while those before them were applied.
+/// Changes that were read and prepared while those before them were applied.
 #[derive(Default)]
 struct Ahead {
     /// The sequence that they come after.
     after: u64,
-    changes: Vec<CatalogChange>,
-}
-
-fn apply(index: &ImpactIndex, changes: &[CatalogChange]) -> Result<(), IndexError> {
-    let mut packages = Packages::default();
-    let positions: Vec<Vec<u32>> = changes
-        .iter()
-        .map(|change| {
-            change.image.iter().flat_map(|image| &image.components).map(|stored| packages.of(stored)).collect()
-        })
-        .collect();
-    let changes: Vec<Change<'_>> = changes
-        .iter()
-        .zip(&positions)
-        .map(|(change, components)| Change {
-            sequence: change.sequence,
-            tenant: &change.tenant,
-            digest: &change.digest,
-            put: change.image.as_ref().map(|image| PutImage {
-                place: &image.place,
-                components,
-                used: image.used.as_deref(),
-            }),
-        })
-        .collect();
-    index.apply(&packages.parsed, &changes)
-}
-
-/// The packages of some images, each read once: most images have mostly the same.
-#[derive(Default)]
-struct Packages<'a> {
-    parsed: Vec<Component>,
-    positions: HashMap<&'a CatalogComponent, u32>,
-}
-
-impl<'a> Packages<'a> {
-    /// Where the package is among those that were read.
-    fn of(&mut self, stored: &'a CatalogComponent) -> u32 {
-        if let Some(&position) = self.positions.get(stored) {
-            return position;
-        }
-        let source = stored.source.as_ref().map(|(name, version)| (name.as_str(), version.as_deref()));
-        // The catalog takes purls that parse and nothing else; a position of none is no package.
-        let position = match Component::parse(&stored.purl, source) {
-            Ok(component) => {
-                self.parsed.push(component);
-                u32::try_from(self.parsed.len() - 1).unwrap_or(NO_PACKAGE)
-            }
-            Err(_) => NO_PACKAGE,
-        };
-        self.positions.insert(stored, position);
-        position
-    }
+    prepared: Option<Prepared>,
 }

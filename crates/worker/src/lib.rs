@@ -6,6 +6,7 @@
 mod admission;
 mod beginning;
 mod call;
+mod changes;
 mod committing;
 mod fleet;
 pub mod gauges;
@@ -28,7 +29,7 @@ mod ticker;
 mod traces;
 
 pub use fleet::Fleet;
-pub use index_host::{IndexHost, IndexHostError, IndexState};
+pub use index_host::{IndexHost, IndexHostError, IndexState, RestoreError};
 pub use planner::Planner;
 pub use run_keys::{KeyError, Keys, Mentions};
 pub use services::{Services, Settings};

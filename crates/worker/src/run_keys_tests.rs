@@ -1,4 +1,4 @@
-use crate::index_host::index_of;
+use crate::changes::index_of;
 use crate::run_keys::Mentions;
 use proptest::prelude::*;
 use scheduler_impact_index::{Query, QueryKey, Want};

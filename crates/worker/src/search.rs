@@ -1,6 +1,6 @@
 //! Which images a run may take: of the index, or, while that is not warm, of the catalog itself, page by page.
 
-use crate::index_host::index_of;
+use crate::changes::index_of;
 use crate::planning::PlanError;
 use crate::reports::sets_of;
 use crate::run_keys::Keys;

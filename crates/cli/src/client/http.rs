@@ -6,6 +6,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, Header
 use reqwest::{Method, Url, redirect, retry};
 use serde_json::Value;
 use std::error::Error;
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -163,20 +164,11 @@ impl Client {
 
     /// Sends a call; the answer as it came.
     pub async fn bytes(&self, request: Request<'_>) -> Result<Vec<u8>, ClientError> {
-        let mut url = self.server.clone();
-        if let Ok(mut path) = url.path_segments_mut() {
-            path.pop_if_empty().extend(BASE_PATH).extend(&request.path);
-        }
-        if !request.query.is_empty() {
-            url.query_pairs_mut().extend_pairs(&request.query);
-        }
-        let mut headers = self.identity.clone();
-        headers.extend(request.headers);
-        let mut call = self.http.request(request.method, url).headers(headers).timeout(request.patience);
-        if let Some(body) = request.body {
-            call = call.body(body);
-        }
-        let mut answer = call.send().await.map_err(|error| self.transport(&error))?;
+        let answer = self.send(request).await?;
+        self.read(answer).await
+    }
+
+    async fn read(&self, mut answer: reqwest::Response) -> Result<Vec<u8>, ClientError> {
         let status = answer.status();
         let mut body = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(|error| self.transport(&error))? {
@@ -192,6 +184,35 @@ impl Client {
             Ok(problem) if problem.status == status.as_u16() => Err(ClientError::Refused(problem)),
             _ => Err(self.foreign(&status.to_string())),
         }
+    }
+
+    /// Sends a call; the answer, which may be of any length, goes to `out` as it comes.
+    pub async fn download(&self, request: Request<'_>, out: &mut impl Write) -> anyhow::Result<()> {
+        let mut answer = self.send(request).await?;
+        if !answer.status().is_success() {
+            return Ok(self.read(answer).await.map(|_| ())?);
+        }
+        while let Some(chunk) = answer.chunk().await.map_err(|error| self.transport(&error))? {
+            out.write_all(&chunk)?;
+        }
+        Ok(())
+    }
+
+    async fn send(&self, request: Request<'_>) -> Result<reqwest::Response, ClientError> {
+        let mut url = self.server.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(BASE_PATH).extend(&request.path);
+        }
+        if !request.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&request.query);
+        }
+        let mut headers = self.identity.clone();
+        headers.extend(request.headers);
+        let mut call = self.http.request(request.method, url).headers(headers).timeout(request.patience);
+        if let Some(body) = request.body {
+            call = call.body(body);
+        }
+        call.send().await.map_err(|error| self.transport(&error))
     }
 
     /// Every item of a list, page by page.

@@ -3,17 +3,19 @@
 use super::http::Request;
 use super::output::cell;
 use super::{Global, Output, Session};
-use anyhow::{anyhow, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
 use scheduler_core::ports::{CatalogStore, Feed, Store};
+use scheduler_impact_index::SnapshotInfo;
 use scheduler_store::{EmbeddedStore, OpenError};
 use scheduler_worker::IndexHost;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
-/// The ImpactIndex: look at it, compare it with the catalog, build it anew.
+/// The ImpactIndex: look at it, compare it with the catalog, keep it, build it anew.
 #[derive(Subcommand, Debug)]
 pub enum IndexCommand {
     /// How large the index is and how far it is.
@@ -26,6 +28,26 @@ pub enum IndexCommand {
   stella-scheduler index verify
   stella-scheduler index verify --data-dir ./data")]
     Verify(Place),
+    /// Writes the index into one file, compressed and with a checksum.
+    #[command(after_help = "Examples:
+  stella-scheduler index snapshot index.snapshot
+  stella-scheduler index snapshot index.snapshot --data-dir ./data")]
+    Snapshot {
+        /// The file; one that is there is replaced when the new one is whole.
+        file: PathBuf,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Puts the index of a snapshot in the place of that of a service that is not running, and brings it up to the catalog.
+    #[command(after_help = "Examples:
+  stella-scheduler index restore index.snapshot --data-dir ./data")]
+    Restore {
+        /// The snapshot.
+        file: PathBuf,
+        /// The data folder.
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+    },
     /// Builds the index anew from the catalog and puts it in the old one's place.
     #[command(after_help = "Examples:
   stella-scheduler index rebuild
@@ -54,35 +76,51 @@ const FIELDS: &[(&str, &str)] = &[
     ("generation", "/generation"),
 ];
 
+const SNAPSHOT_FIELDS: &[(&str, &str)] = &[
+    ("file", "/file"),
+    ("sequence", "/sequence"),
+    ("images", "/images"),
+    ("postings", "/postings"),
+    ("bytes", "/bytes"),
+];
+
 impl IndexCommand {
     /// Carries it out.
     pub async fn run(self, global: &Global) -> anyhow::Result<()> {
         let out = Output::new(global);
-        let (Self::Stats(place) | Self::Verify(place) | Self::Rebuild(place)) = &self;
-        let (verb, text) = match &self {
-            Self::Stats(_) => ("stats", "looking"),
-            Self::Verify(_) => ("verify", "comparing with the catalog"),
-            Self::Rebuild(_) => ("rebuild", "building from the catalog"),
-        };
-        let spinner = out.spinner(text);
-        let answer = match &place.data_dir {
+        let spinner = out.spinner(match &self {
+            Self::Stats(_) => "looking",
+            Self::Verify(_) => "comparing with the catalog",
+            Self::Snapshot { .. } => "writing",
+            Self::Restore { .. } => "reading",
+            Self::Rebuild(_) => "building from the catalog",
+        });
+        let answer = match self.folder() {
             Some(folder) => self.local(folder).await,
-            None => {
-                let session = Session::new(global)?;
-                let request = match &self {
-                    Self::Stats(_) => Request::get(&["admin", "index"]),
-                    Self::Verify(_) | Self::Rebuild(_) => Request::post(&["admin", "index", verb]).patiently(),
-                };
-                session.client.call(request).await.map_err(anyhow::Error::from)
-            }
+            None => self.remote(&Session::new(global)?).await,
         };
         spinner.finish_and_clear();
         self.show(&out, &answer?)
     }
 
+    /// The data folder to work on, without a service.
+    fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Stats(place) | Self::Verify(place) | Self::Snapshot { place, .. } | Self::Rebuild(place) => {
+                place.data_dir.as_deref()
+            }
+            Self::Restore { data_dir, .. } => Some(data_dir),
+        }
+    }
+
     fn show(&self, out: &Output, answer: &Value) -> anyhow::Result<()> {
         match self {
             Self::Stats(_) => out.thing(answer, "/sequence", FIELDS),
+            Self::Snapshot { .. } => out.thing(answer, "/sequence", SNAPSHOT_FIELDS),
+            Self::Restore { .. } => {
+                out.say("the index was restored and brought up to the catalog")?;
+                out.thing(answer, "/sequence", FIELDS)
+            }
             Self::Rebuild(_) => {
                 out.say("the index was built anew")?;
                 out.thing(answer, "/sequence", FIELDS)
@@ -102,15 +140,41 @@ impl IndexCommand {
         }
     }
 
+    /// Asks the service.
+    async fn remote(&self, session: &Session) -> anyhow::Result<Value> {
+        let work = |verb| Request::post(&["admin", "index", verb]).patiently();
+        let request = match self {
+            Self::Snapshot { file, .. } => {
+                let mut part = part_of(file)?;
+                session.client.download(work("snapshot"), &mut part).await?;
+                return keep(part, file);
+            }
+            Self::Verify(_) => work("verify"),
+            Self::Rebuild(_) => work("rebuild"),
+            // It has a folder.
+            Self::Stats(_) | Self::Restore { .. } => Request::get(&["admin", "index"]),
+        };
+        Ok(session.client.call(request).await?)
+    }
+
     /// The same on the data folder of a service that is down.
     async fn local(&self, folder: &Path) -> anyhow::Result<Value> {
-        let store = Arc::new(open_store(folder)?);
+        let way_out = match self {
+            Self::Restore { .. } => "stop it first, or have it build its index anew by `index rebuild`",
+            _ => "leave --data-dir out to ask it",
+        };
+        let store = Arc::new(open_store(folder, way_out)?);
         let feed: Arc<dyn Feed> = store.clone();
         let catalog: Arc<dyn Store> = store.clone();
         // Without a folder the service keeps no checkpoints, and there is nothing but the catalog to look at.
-        let index_folder = Some(folder.join("index")).filter(|path| path.is_dir());
+        let index_folder = Some(folder.join("index"));
+        let index_folder = index_folder.filter(|path| path.is_dir() || matches!(self, Self::Restore { .. }));
         let host = tokio::task::spawn_blocking(move || IndexHost::open(catalog, feed, index_folder)).await??;
         if matches!(self, Self::Stats(_)) {
+            return stats(&host, &store).await;
+        }
+        if let Self::Restore { file, .. } = self {
+            host.restore(file.clone()).await?;
             return stats(&host, &store).await;
         }
         let stop = CancellationToken::new();
@@ -121,7 +185,12 @@ impl IndexCommand {
                 let difference = host.verify().await?;
                 json!({ "equal": difference.is_none(), "firstDifference": difference.map(|d| d.to_string()) })
             }
-            Self::Stats(_) | Self::Rebuild(_) => {
+            Self::Snapshot { file, .. } => {
+                let part = part_of(file)?;
+                host.snapshot(part.reopen()?)?.await??;
+                keep(part, file)?
+            }
+            Self::Stats(_) | Self::Restore { .. } | Self::Rebuild(_) => {
                 host.rebuild().await?;
                 stats(&host, &store).await?
             }
@@ -130,6 +199,31 @@ impl IndexCommand {
         follow.await?;
         Ok(answer)
     }
+}
+
+/// A file beside `file` that takes its place when it is whole.
+fn part_of(file: &Path) -> anyhow::Result<NamedTempFile> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let made = tempfile::Builder::new().prefix(".snapshot-").tempfile_in(folder);
+    made.with_context(|| format!("no file can be written in {}", folder.display()))
+}
+
+/// Checks a snapshot and puts it in its place.
+fn keep(part: NamedTempFile, file: &Path) -> anyhow::Result<Value> {
+    let info = SnapshotInfo::read(part.as_file())?;
+    let bytes = part.as_file().metadata()?.len();
+    part.as_file().sync_all()?;
+    part.persist(file).with_context(|| format!("{} cannot be written", file.display()))?;
+    // The name has to survive as the content does.
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::File::open(folder)?.sync_all()?;
+    Ok(json!({
+        "file": file.display().to_string(),
+        "sequence": info.sequence,
+        "images": info.images,
+        "postings": info.postings,
+        "bytes": bytes,
+    }))
 }
 
 async fn stats(host: &IndexHost, store: &EmbeddedStore) -> anyhow::Result<Value> {
@@ -150,14 +244,14 @@ async fn stats(host: &IndexHost, store: &EmbeddedStore) -> anyhow::Result<Value>
 }
 
 /// Opens the store of a data folder that is there; a look makes no new one.
-fn open_store(folder: &Path) -> anyhow::Result<EmbeddedStore> {
+fn open_store(folder: &Path, way_out: &str) -> anyhow::Result<EmbeddedStore> {
     let path = folder.join("store");
     if !path.join("CURRENT").exists() {
         bail!("{} is no data folder of a stella-scheduler: it has no store", folder.display());
     }
     EmbeddedStore::open(&path).map_err(|error| match error {
         OpenError::InUse { .. } => {
-            anyhow!("the service runs on {}; leave --data-dir out to ask it", folder.display())
+            anyhow!("the service runs on {}; {way_out}", folder.display())
         }
         other => other.into(),
     })

@@ -1,6 +1,7 @@
 use super::{Page, StoreResult};
 use async_trait::async_trait;
 use scheduler_model::{Image, ImageDigest, TenantId};
+use std::sync::Arc;
 
 /// What putting an image did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +22,20 @@ pub struct CatalogChange {
     /// Which image.
     pub digest: ImageDigest,
     /// The image as of now; `None` when it was deleted.
-    pub image: Option<Image>,
+    pub image: Option<Arc<Image>>,
+}
+
+/// A change of the catalog by its names alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedChange {
+    /// Its number.
+    pub sequence: u64,
+    /// Whose image.
+    pub tenant: TenantId,
+    /// Which image.
+    pub digest: ImageDigest,
+    /// Whether the image is there; otherwise the change is its deletion.
+    pub is_there: bool,
 }
 
 /// The catalog of images: the truth that every index is a view of.
@@ -48,4 +62,16 @@ pub trait CatalogStore: Send + Sync {
     /// supersedes may be left out. None is left out because it committed late: a number is readable only when all lower
     /// ones are.
     async fn catalog_changes(&self, after: u64, limit: usize) -> StoreResult<Vec<CatalogChange>>;
+
+    /// What [`CatalogStore::catalog_changes`] gives, without the images' contents. All of it, from 0 on, is what the catalog has
+    /// and, for each image that was deleted since, its deletion.
+    async fn catalog_names(&self, after: u64, limit: usize) -> StoreResult<Vec<NamedChange>> {
+        let name = |change: CatalogChange| NamedChange {
+            sequence: change.sequence,
+            tenant: change.tenant,
+            digest: change.digest,
+            is_there: change.image.is_some(),
+        };
+        Ok(self.catalog_changes(after, limit).await?.into_iter().map(name).collect())
+    }
 }

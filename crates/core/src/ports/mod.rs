@@ -15,7 +15,7 @@ mod schedules;
 mod source;
 mod ticks;
 
-pub use catalog::{CatalogChange, CatalogStore, PutImage};
+pub use catalog::{CatalogChange, CatalogStore, NamedChange, PutImage};
 pub use conductor::Conductor;
 pub use events::{Accepted, EventStore, Subscription};
 pub use feed::Feed;

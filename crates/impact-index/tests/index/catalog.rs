@@ -158,30 +158,32 @@ pub fn keys() -> impl Strategy<Value = Option<Vec<QueryKey>>> {
     prop::option::weighted(0.9, prop::collection::vec(key(), 0..6))
 }
 
+/// Some filters, or all of them at once.
 pub fn selection() -> impl Strategy<Value = Selection> {
-    let some = |from: &'static [&'static str]| prop_oneof![3 => Just(Vec::new()), 1 => subsequence(from, 1..=2).prop_map(|texts| owned(&texts))];
-    let labels = prop_oneof![
-        3 => Just(Vec::new()),
-        1 => subsequence(&[("team", "cart"), ("tier", "1"), ("tier", "2")][..], 1..=2)
-    ];
-    let of_digests = prop_oneof![3 => Just(Vec::new()), 1 => subsequence(digests(), 1..=4)];
-    (
-        select(&[Scope::AllImages, Scope::ByRepo, Scope::ByLabels][..]),
-        some(&["prod", "prod-1", "none"]),
+    let some = |from: &'static [&'static str]| subsequence(from, 1..=from.len()).prop_map(|texts| owned(&texts));
+    let given = prop_oneof![3 => prop::array::uniform5(prop::bool::weighted(0.25)), 1 => Just([true; 5])];
+    let filters = (
+        some(&["prod", "test", "prod-1", "none"]),
         some(&["shop/cart", "b", "none"]),
-        of_digests,
-        labels,
+        subsequence(digests(), 1..=8),
+        subsequence(&[("team", "cart"), ("tier", "1"), ("tier", "2")][..], 1..=2),
         some(&["prod-*", "1.?", "т*", "latest"]),
+    );
+    (select(&[Scope::AllImages, Scope::ByRepo, Scope::ByLabels][..]), given, filters).prop_map(
+        |(scope, given, (namespaces, repositories, digests, labels, include_tags))| {
+            let [by_namespace, by_repository, by_digest, by_label, by_tag] = given;
+            let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            Selection {
+                scope,
+                namespaces: if by_namespace { namespaces } else { Vec::new() },
+                repositories: if by_repository { repositories } else { Vec::new() },
+                digests: if by_digest { digests } else { Vec::new() },
+                labels: labels.filter(|_| by_label).collect(),
+                include_tags: if by_tag { include_tags } else { Vec::new() },
+                resolves_tags: false,
+            }
+        },
     )
-        .prop_map(|(scope, namespaces, repositories, digests, labels, include_tags)| Selection {
-            scope,
-            namespaces,
-            repositories,
-            digests,
-            labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
-            include_tags,
-            resolves_tags: false,
-        })
 }
 
 /// Thresholds at which small catalogs take every path.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const CHANGES: usize = 4000;
 
 /// Sets move, become dense and go back, tables grow, and generations follow each other while others read.
-fn restless() -> Thresholds {
+pub fn restless() -> Thresholds {
     Thresholds {
         dense_len_min: 4,
         dense_one_in: 8,

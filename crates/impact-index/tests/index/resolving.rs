@@ -5,13 +5,8 @@ use scheduler_impact_index::{ImpactIndex, Query, QueryKey, Thresholds, Want};
 use scheduler_model::purl::ProductKey;
 use scheduler_model::{ImageDigest, Selection, TenantId};
 
-/// More of them when there is time.
-fn cases() -> u32 {
-    if std::env::var_os("SOAK").is_some() { 10_000 } else { 1000 }
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::cases(1000), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn p01_resolve_equals_the_brute_force_join(

@@ -1,7 +1,7 @@
 use super::percent::{Slash, encode};
 use super::plain::{Piece, Plain};
 use super::rules::name_is_path;
-use super::{Parsed, PurlError, PurlParts, build, parse};
+use super::{Mends, Parsed, PurlError, PurlParts, build, parse};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -68,6 +68,25 @@ impl Purl {
     /// See [`PurlError`].
     pub fn parse_lenient(raw: &str) -> Result<Parsed, PurlError> {
         parse::lenient(raw)
+    }
+
+    /// The canonical form of a text that is read leniently, without making the purl: what [`Purl::parse_lenient`] gives as text.
+    ///
+    /// ```
+    /// use scheduler_model::purl::{Mends, Purl};
+    ///
+    /// assert_eq!(Purl::canonical("pkg:npm/a@1"), Ok(("pkg:npm/a@1".into(), Mends::default())));
+    /// assert_eq!(Purl::canonical("pkg:NPM/@x/a").map(|(text, _)| text), Ok("pkg:npm/%40x/a".into()));
+    /// ```
+    ///
+    /// # Errors
+    /// See [`PurlError`].
+    pub fn canonical(raw: &str) -> Result<(Cow<'_, str>, Mends), PurlError> {
+        if Plain::read(raw).is_some() {
+            return Ok((Cow::Borrowed(raw), Mends::default()));
+        }
+        let Parsed { purl, mended } = parse::lenient(raw)?;
+        Ok((Cow::Owned(purl.as_str().to_owned()), mended))
     }
 
     /// Builds a purl from decoded components, under the rules of [`Purl::parse_strict`].

@@ -3,7 +3,7 @@
 #![expect(missing_docs, reason = "the name of a case is what it checks, and the macro is how to run it")]
 
 use super::build::*;
-use scheduler_core::ports::{CatalogChange, CatalogStore, StoreError};
+use scheduler_core::ports::{CatalogChange, CatalogStore, NamedChange, StoreError};
 use scheduler_model::{Image, ImageDigest};
 use std::collections::BTreeMap;
 
@@ -21,6 +21,7 @@ macro_rules! catalog_store_contract {
             pages_walk_every_image_once_in_order,
             a_cursor_of_nowhere_is_refused,
             p09_changes_from_zero_rebuild_the_catalog,
+            p09_names_are_those_of_the_changes,
             p09_a_reader_that_follows_misses_no_change,
             p08_the_head_covers_what_was_acknowledged,
             p09_simultaneous_puts_get_distinct_ascending_numbers,
@@ -154,6 +155,22 @@ pub async fn p09_changes_from_zero_rebuild_the_catalog(store: &impl CatalogStore
     }
     assert_eq!(after, store.catalog_head().await.unwrap());
     assert_eq!(model, listed(store).await);
+}
+
+pub async fn p09_names_are_those_of_the_changes(store: &impl CatalogStore) {
+    churn(store).await;
+    for (after, limit) in [(0, 1000), (0, 3), (7, 5), (1000, 10)] {
+        let names = store.catalog_names(after, limit).await.unwrap();
+        let changes = store.catalog_changes(after, limit).await.unwrap();
+        let expected = changes.into_iter().map(|change| NamedChange {
+            sequence: change.sequence,
+            tenant: change.tenant,
+            digest: change.digest,
+            is_there: change.image.is_some(),
+        });
+        assert_eq!(names, expected.collect::<Vec<_>>(), "after {after}, {limit} at most");
+    }
+    assert!(store.catalog_names(0, 1000).await.unwrap().iter().any(|name| !name.is_there));
 }
 
 pub async fn p09_a_reader_that_follows_misses_no_change(store: &impl CatalogStore) {

@@ -1,0 +1,171 @@
+use crate::catalog::{component, keys, ops, selection, tenants, thresholds};
+use crate::damage::many_ops;
+use crate::model::{Model, ModelImage, Op, apply};
+use proptest::prelude::*;
+use scheduler_impact_index::{ImpactIndex, Query, SnapshotError, SnapshotInfo, Thresholds};
+use scheduler_model::{ImageDigest, ImagePlace};
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::path::PathBuf;
+
+fn taken(index: &ImpactIndex) -> Vec<u8> {
+    let mut file = Vec::new();
+    index.snapshot(&mut file).unwrap();
+    file
+}
+
+fn read(file: &[u8]) -> Result<(ImpactIndex, SnapshotInfo), SnapshotError> {
+    ImpactIndex::from_snapshot(Cursor::new(file), Thresholds::default())
+}
+
+fn of(ops: &[Op]) -> ImpactIndex {
+    let index = ImpactIndex::in_memory(Thresholds::default());
+    apply(&index, 1, ops);
+    index
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: crate::cases(500), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn p09_a_restored_index_that_caught_up_equals_the_original(
+        ops in ops(50), cut in 0_usize..50, keys in keys(), selection in selection(), before in thresholds(), after in thresholds(),
+    ) {
+        let cut = cut.min(ops.len());
+        let original = ImpactIndex::in_memory(before);
+        apply(&original, 1, &ops[..cut]);
+        let file = taken(&original);
+        let (restored, info) = ImpactIndex::from_snapshot(Cursor::new(&file), after).unwrap();
+        let stats = original.stats();
+        prop_assert_eq!((info.sequence, info.images, info.postings), (cut as u64, stats.images, stats.postings));
+        prop_assert_eq!(SnapshotInfo::read(Cursor::new(&file)).unwrap(), info);
+        prop_assert_eq!(restored.verify_against(&original), Ok(()));
+        // The catalog is replayed from somewhere before.
+        apply(&restored, 1, &ops);
+        apply(&original, 1, &ops);
+        prop_assert_eq!(restored.sequence(), ops.len() as u64);
+        prop_assert_eq!(restored.verify_against(&original), Ok(()));
+        let model = Model::of(&ops);
+        for tenant in &tenants() {
+            model.check(&restored, &Query { tenant, selection: &selection, keys: keys.as_deref(), usage_only: true });
+        }
+    }
+}
+
+/// A few images, so that every byte of the file can be tried.
+fn small() -> Vec<u8> {
+    taken(&of(&many_ops(12)))
+}
+
+#[test]
+fn a_snapshot_that_ends_early_is_refused_wherever_it_does() {
+    let file = small();
+    for len in 0..file.len() {
+        let refused = read(&file[..len]).err();
+        match len {
+            0..8 => assert!(matches!(refused, Some(SnapshotError::Foreign)), "{len} bytes: {refused:?}"),
+            _ => assert!(matches!(refused, Some(SnapshotError::Damaged { .. })), "{len} bytes: {refused:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_with_a_flipped_bit_is_refused_whichever_it_is() {
+    let file = small();
+    for at in 0..file.len() {
+        let mut flipped = file.clone();
+        flipped[at] ^= 1 << (at % 8);
+        let refused = read(&flipped).err();
+        let expected = match at {
+            0..8 => matches!(refused, Some(SnapshotError::Foreign)),
+            8..12 => matches!(refused, Some(SnapshotError::Version(_))),
+            _ => matches!(refused, Some(SnapshotError::Damaged { .. })),
+        };
+        assert!(expected, "byte {at}: {refused:?}");
+    }
+}
+
+#[test]
+fn what_follows_a_snapshot_is_noticed() {
+    for rest in [&b"\0"[..], b"more", &small()] {
+        let file = [small().as_slice(), rest].concat();
+        assert!(matches!(read(&file).err(), Some(SnapshotError::Damaged { .. })));
+    }
+}
+
+#[test]
+fn a_file_that_is_something_else_is_named_so() {
+    let check = |file: &[u8], said: &str| assert_eq!(read(file).err().unwrap().to_string(), said);
+    check(b"PK\x03\x04 an archive", "this is no snapshot of an impact index");
+    check(&zstd::encode_all(&b"compressed"[..], 1).unwrap(), "this is no snapshot of an impact index");
+    let mut newer = small();
+    newer[8] = 2;
+    check(&newer, "the snapshot is of format version 2, this program reads version 1");
+    let mut flipped = small();
+    let last = flipped.len() - 1;
+    flipped[last] ^= 1;
+    check(&flipped, "the snapshot is torn or altered: its checksum is wrong");
+}
+
+#[test]
+fn p09_a_snapshot_that_is_taken_while_images_come_in_is_of_one_sequence() {
+    let ops = many_ops(1500);
+    let index = ImpactIndex::in_memory(crate::readers::restless());
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for (from, ops) in (1..).step_by(10).zip(ops.chunks(10)) {
+                apply(&index, from, ops);
+            }
+        });
+        let (mut sequences, mut last) = (Vec::new(), false);
+        while !last {
+            last = writer.is_finished();
+            let (restored, info) = read(&taken(&index)).unwrap();
+            assert_eq!(restored.verify_against(&of(&ops[..info.sequence as usize])), Ok(()), "at {}", info.sequence);
+            sequences.push(info.sequence);
+        }
+        assert!(sequences.is_sorted() && sequences.last() == Some(&1500), "{sequences:?}");
+    });
+}
+
+/// The catalog of the golden file: two tenants, replaced and deleted images, everything that a place can have, bits and long lists.
+fn golden_ops() -> Vec<Op> {
+    let place = ImagePlace {
+        registry: "registry.example.com".to_owned(),
+        repository: "магазин/cart".to_owned(),
+        namespaces: vec!["prod".to_owned(), "test".to_owned()],
+        tags: vec!["1.0".to_owned(), "latest".to_owned()],
+        labels: BTreeMap::from([("team".to_owned(), "cart".to_owned())]),
+    };
+    let purls = [
+        "pkg:deb/debian/libssl3@1:3.0.11-1?arch=amd64&upstream=openssl%403.0.11",
+        "pkg:npm/%40scope/a@1.0.0",
+        "pkg:pypi/%D0%BF%D0%B0%D0%BA%D0%B5%D1%82",
+        "pkg:oci/cart@1.0",
+    ];
+    let image = |at: usize| ModelImage {
+        place: if at.is_multiple_of(3) { place.clone() } else { ImagePlace::default() },
+        components: purls.iter().cycle().skip(at).take(at % 5).map(|purl| component(purl)).collect(),
+        used: at.is_multiple_of(2).then(|| (0..at as u32 % 5).step_by(2).collect()),
+    };
+    let op = |at: usize| Op {
+        tenant: tenants()[at % 2].clone(),
+        digest: ImageDigest::of(&[(at % 130) as u8]),
+        put: (at % 17 != 16).then(|| image(at)),
+    };
+    (0..200).map(op).collect()
+}
+
+/// A snapshot of version 1 as a program of that time wrote it. It is never written again.
+#[test]
+fn p09_the_snapshot_of_version_1_is_read() {
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/index/golden/snapshot-v1.bin"));
+    let (golden, expected) = (std::fs::read(&path).unwrap(), of(&golden_ops()));
+    let (read, info) = read(&golden).unwrap();
+    assert_eq!((info.sequence, info.images), (200, expected.stats().images));
+    assert_eq!(read.verify_against(&expected), Ok(()));
+    assert_eq!(expected.verify_against(&read), Ok(()));
+    // What is written now is the same but for the compression.
+    let body = |file: &[u8]| zstd::decode_all(&file[12..file.len() - 8]).unwrap();
+    assert_eq!(body(&taken(&expected)), body(&golden));
+}
