@@ -5,6 +5,12 @@
 
 mod catalog;
 mod figure;
+mod keys;
+pub mod union;
 
 pub use catalog::{Catalog, Keys};
 pub use figure::{figure, median_ms, percentile, ratio, rss_bytes, time_ms};
+pub use keys::parse_keys;
+
+/// What ends a benchmark.
+pub type Outcome = Result<(), Box<dyn std::error::Error>>;

@@ -1,7 +1,7 @@
 //! Applying images, and what the index then weighs.
 
-use crate::{Outcome, resolve};
-use scheduler_benches::{Catalog, Keys, figure, percentile, ratio, rss_bytes, time_ms};
+use crate::resolve;
+use scheduler_benches::{Catalog, Keys, Outcome, figure, percentile, ratio, rss_bytes, time_ms};
 use scheduler_impact_index::{Change, ImpactIndex, IndexError, PutImage, Thresholds, Want};
 use scheduler_model::purl::Component;
 use std::path::Path;
@@ -80,7 +80,7 @@ pub fn apply_all(
 /// How long readers take while images come in as fast as they can, against how long they take alone.
 pub fn beside_readers(catalog: &Catalog, index: &ImpactIndex) -> Outcome {
     let json = catalog.keys_json(Keys::Rare, 10_000);
-    let keys = resolve::parse(&json)?;
+    let keys = scheduler_benches::parse_keys(&json)?;
     let selection = Catalog::one_in_ten();
     let measure = |until: &dyn Fn(usize) -> bool| {
         let mut times = Vec::new();

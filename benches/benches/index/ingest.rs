@@ -1,7 +1,6 @@
 //! Images through the store into the index, as a bulk import brings them: durable, parsed, and found.
 
-use crate::Outcome;
-use scheduler_benches::{Catalog, figure};
+use scheduler_benches::{Catalog, Outcome, figure};
 use scheduler_core::ports::CatalogStore;
 use scheduler_model::Image;
 use scheduler_store::EmbeddedStore;

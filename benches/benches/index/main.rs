@@ -8,15 +8,11 @@
 mod build;
 mod ingest;
 mod resolve;
-mod union;
 
-use scheduler_benches::{Catalog, figure, time_ms};
+use scheduler_benches::{Catalog, Outcome, figure, time_ms, union};
 use scheduler_impact_index::{ImpactIndex, Thresholds};
 use std::path::Path;
 use std::process::Command;
-
-/// What ends a benchmark.
-type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 fn number(name: &str, default: u32) -> u32 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)

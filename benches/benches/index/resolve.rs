@@ -1,25 +1,13 @@
 //! From JSON keys to the ids of images.
 
-use crate::{Outcome, build, number};
-use scheduler_benches::{Catalog, Keys, figure, median_ms};
+use crate::{build, number};
+use scheduler_benches::{Catalog, Keys, Outcome, figure, median_ms, parse_keys};
 use scheduler_impact_index::{ImpactIndex, Query, QueryKey, Resolution, Thresholds, Want};
-use scheduler_model::purl::{Component, ProductKey};
+use scheduler_model::purl::Component;
 use scheduler_model::{Scope, Selection};
-use serde::Deserialize;
-use std::borrow::Cow;
 use std::path::Path;
 
 const RUNS: usize = 41;
-
-/// A text that is borrowed where the JSON has no escapes.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-/// The keys of a JSON list.
-pub fn parse(json: &str) -> Result<Vec<QueryKey>, serde_json::Error> {
-    let texts: Vec<Text<'_>> = serde_json::from_str(json)?;
-    Ok(texts.iter().filter_map(|text| Some(QueryKey::new(ProductKey::parse(&text.0).ok()?.0, None))).collect())
-}
 
 /// One resolve of parsed keys.
 pub fn resolve(index: &ImpactIndex, keys: &[QueryKey], selection: &Selection, usage: bool, want: Want) -> Resolution {
@@ -29,7 +17,7 @@ pub fn resolve(index: &ImpactIndex, keys: &[QueryKey], selection: &Selection, us
 /// Whether the image is found by its rarest package.
 pub fn finds_image(catalog: &Catalog, index: &ImpactIndex, image: u32) -> Result<bool, Box<dyn std::error::Error>> {
     let rank = catalog.ranks(image).last().copied().unwrap_or_default();
-    let key = parse(&serde_json::to_string(&[Catalog::purl(rank)])?)?;
+    let key = parse_keys(&serde_json::to_string(&[Catalog::purl(rank)])?)?;
     let answer = resolve(index, &key, &Selection::default(), false, Want { digests: true, ..Want::default() });
     Ok(answer.digests.iter().any(|found| found.digest == Catalog::digest(image)))
 }
@@ -44,10 +32,10 @@ struct Case<'a> {
 
 fn measure(catalog: &Catalog, index: &ImpactIndex, case: &Case<'_>) -> Result<f64, Box<dyn std::error::Error>> {
     let json = catalog.keys_json(case.keys, case.len);
-    let all = || parse(&json).map(|keys| resolve(index, &keys, &case.selection, case.usage, Want::default()));
+    let all = || parse_keys(&json).map(|keys| resolve(index, &keys, &case.selection, case.usage, Want::default()));
     let answer = all()?;
     let ms = median_ms(RUNS, all);
-    let parse_ms = median_ms(RUNS, || parse(&json));
+    let parse_ms = median_ms(RUNS, || parse_keys(&json));
     eprintln!(
         "{}: {} of {} images, {} keys known, {parse_ms:.2} of {ms:.2} ms for parsing",
         case.name, answer.candidates, answer.total, answer.keys_matched
@@ -82,7 +70,7 @@ pub fn repeat(catalog: &Catalog, folder: &Path) -> Outcome {
     for keys in [Keys::Popular, Keys::Rare] {
         let json = catalog.keys_json(keys, 10_000);
         for _ in 0..number("BENCH_REPEAT", 20) {
-            std::hint::black_box(resolve(&index, &parse(&json)?, &selection, false, Want::default()));
+            std::hint::black_box(resolve(&index, &parse_keys(&json)?, &selection, false, Want::default()));
         }
     }
     Ok(())

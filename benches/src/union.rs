@@ -1,16 +1,19 @@
 //! The union alone, against CRoaring on the same sets.
 
-use crate::{Outcome, resolve};
+use crate::{Catalog, Keys, Outcome, figure, median_ms, parse_keys, ratio};
 use croaring::Bitmap;
-use scheduler_benches::{Catalog, Keys, figure, median_ms, ratio};
 use scheduler_impact_index::{ImpactIndex, Query};
 use scheduler_model::Selection;
 
 const RUNS: usize = 41;
 
+/// Popular and rare keys, under a selection and under none.
+///
+/// # Errors
+/// When the index is not of this catalog, or the two unions differ.
 pub fn all(catalog: &Catalog, index: &ImpactIndex) -> Outcome {
     for (name, keys) in [("popular", Keys::Popular), ("rare", Keys::Rare)] {
-        let keys = resolve::parse(&catalog.keys_json(keys, 10_000))?;
+        let keys = parse_keys(&catalog.keys_json(keys, 10_000))?;
         let (tenant, everything, selection) = (Catalog::tenant(), Selection::default(), Catalog::one_in_ten());
         let query = |selection| Query { tenant: &tenant, selection, keys: Some(&keys), usage_only: false };
         let probe = |selection| index.probe_union(&query(selection), |probe| median_ms(RUNS, || probe.union_len()));
