@@ -2,9 +2,10 @@ use crate::edition::Edition;
 use crate::images::digest_bytes;
 use crate::resolve::UnionProbe;
 use crate::save::{Meta, erase, save};
+use crate::view::View;
 use crate::writer::Writer;
 use crate::{
-    Change, Difference, IndexError, IndexStats, Query, Resolution, SelectedImage, SnapshotError, SnapshotInfo,
+    Change, Difference, IndexError, IndexStats, Query, Resolution, SelectedImage, Shapes, SnapshotError, SnapshotInfo,
     Thresholds, Want,
 };
 use arc_swap::ArcSwap;
@@ -265,6 +266,27 @@ impl ImpactIndex {
             sequence: edition.sequence,
             checkpointed: self.checkpointed.load(Ordering::Relaxed),
         }
+    }
+
+    /// The first image of an index of some of the catalog's images that this one has not, or has otherwise.
+    pub fn first_unlike(&self, part: &Self) -> Option<(TenantId, ImageDigest)> {
+        self.published.load_full().first_unlike(&part.published.load_full())
+    }
+
+    /// In which ways the sets of images are kept.
+    pub fn shapes(&self) -> Shapes {
+        let edition = self.published.load_full();
+        let postings = &edition.state.postings;
+        let mut shapes = Shapes::default();
+        for view in (0..edition.marks.components).map(|component| postings.view(component)) {
+            *match view {
+                View::One(_) => &mut shapes.in_place,
+                View::List(_) => &mut shapes.lists,
+                View::Long(_) => &mut shapes.paged,
+                View::Dense(_) => &mut shapes.bits,
+            } += 1;
+        }
+        shapes
     }
 
     /// Compares what every image answers to with an index that was rebuilt from the catalog at the same sequence (P9).

@@ -56,5 +56,5 @@ pub use resolve::UnionProbe;
 pub use snapshot::{SnapshotError, SnapshotInfo};
 pub use types::{
     Change, Found, ImageInfo, IndexStats, KeyMatch, PackageCount, PutImage, Query, QueryKey, Resolution, Sample,
-    SampleMatch, SelectedImage, Thresholds, Want, Way,
+    SampleMatch, SelectedImage, Shapes, Thresholds, Want, Way,
 };

@@ -291,3 +291,16 @@ pub struct IndexStats {
     /// The last catalog change that is in its checkpoint; 0 without one.
     pub checkpointed: u64,
 }
+
+/// In which ways an index keeps its sets of images: how many of each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shapes {
+    /// One image, in the place of the set itself.
+    pub in_place: u64,
+    /// A list in one block; empty ones are among them.
+    pub lists: u64,
+    /// A list in pages.
+    pub paged: u64,
+    /// Bits in pages.
+    pub bits: u64,
+}

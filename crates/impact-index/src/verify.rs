@@ -1,7 +1,7 @@
 use crate::edition::Edition;
 use crate::images::{Digest, decode_facet, digest_text};
 use crate::{Difference, DifferenceKind};
-use scheduler_model::TenantId;
+use scheduler_model::{ImageDigest, TenantId};
 
 /// The tenant and the digest.
 type Name = (Vec<u8>, Digest);
@@ -43,17 +43,6 @@ impl<'a> Forward<'a> {
         self.components.get(ordinal as usize).map_or(&[], Vec::as_slice)
     }
 
-    fn place(&self, ordinal: u32) -> Vec<(u8, Vec<u8>)> {
-        let images = &self.edition.state.images;
-        let part = |facet| {
-            let stored = images.facets.get(facet).to_vec();
-            decode_facet(&stored).map(|(_, kind, text)| (kind as u8, text.to_vec()))
-        };
-        let mut place: Vec<_> = images.facets_of(ordinal).filter_map(part).collect();
-        place.sort_unstable();
-        place
-    }
-
     /// A component of an image here that the other lacks there, or has as unused where it is used here.
     fn component_beyond(&self, ordinal: u32, other: &Self, other_ordinal: u32) -> Option<u32> {
         let there = |component: u32| {
@@ -82,6 +71,39 @@ impl Edition {
         left.next().map_or(Ok(()), |(extra, _)| Err(difference(extra, DifferenceKind::Extra)))
     }
 
+    /// The first live image of a part of the catalog that is not here just so.
+    pub(crate) fn first_unlike(&self, part: &Self) -> Option<(TenantId, ImageDigest)> {
+        let forward = Forward::of(part);
+        let unlike = |(name, ordinal): &&(Name, u32)| !self.has_alike(name, &forward, *ordinal);
+        forward.images.iter().find(unlike).map(|(name, _)| (tenant_of(name), digest_text(&name.1)))
+    }
+
+    fn has_alike(&self, (tenant, digest): &Name, there: &Forward<'_>, ordinal_there: u32) -> bool {
+        let images = &self.state.images;
+        let found = images.tenants.find(tenant).and_then(|tenant| images.find(&self.live, tenant, digest));
+        let Some(ordinal) = found else { return false };
+        let components = there.components_of(ordinal_there);
+        let has = |&(component, used): &(u32, bool)| {
+            let own = there.edition.state.dictionary.counterpart(component, &self.state.dictionary);
+            own.is_some_and(|own| self.state.postings.view(own).get(ordinal) == Some(used))
+        };
+        // Equal counts and no member missing make equal sets.
+        images.row(ordinal).is_some_and(|row| row.components as usize == components.len())
+            && self.place(ordinal) == there.edition.place(ordinal_there)
+            && components.iter().all(has)
+    }
+
+    fn place(&self, ordinal: u32) -> Vec<(u8, Vec<u8>)> {
+        let images = &self.state.images;
+        let part = |facet| {
+            let stored = images.facets.get(facet).to_vec();
+            decode_facet(&stored).map(|(_, kind, text)| (kind as u8, text.to_vec()))
+        };
+        let mut place: Vec<_> = images.facets_of(ordinal).filter_map(part).collect();
+        place.sort_unstable();
+        place
+    }
+
     fn compare(
         &self,
         here: &Forward<'_>,
@@ -89,7 +111,7 @@ impl Edition {
         there: &Forward<'_>,
         ordinal_there: u32,
     ) -> Result<(), DifferenceKind> {
-        if here.place(ordinal) != there.place(ordinal_there) {
+        if self.place(ordinal) != there.edition.place(ordinal_there) {
             return Err(DifferenceKind::Place);
         }
         if let Some(component) = there.component_beyond(ordinal_there, here, ordinal) {
@@ -106,12 +128,15 @@ impl Edition {
     }
 }
 
-fn difference((tenant, digest): &Name, kind: DifferenceKind) -> Difference {
+fn difference(name: &Name, kind: DifferenceKind) -> Difference {
+    Difference { tenant: tenant_of(name), digest: digest_text(&name.1), kind }
+}
+
+fn tenant_of((tenant, _): &Name) -> TenantId {
     let tenant = String::from_utf8_lossy(tenant).into_owned();
     #[expect(
         clippy::expect_used,
         reason = "a tenant comes in as a TenantId only, or from a checkpoint that was checked"
     )]
-    let tenant = TenantId::try_from(tenant).expect("a tenant");
-    Difference { tenant, digest: digest_text(digest), kind }
+    TenantId::try_from(tenant).expect("a tenant")
 }

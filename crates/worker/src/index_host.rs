@@ -11,7 +11,7 @@ use scheduler_core::ports::{Feed, Store, StoreError};
 use scheduler_impact_index::{
     Difference, ImpactIndex, IndexError, ReportSets, SnapshotError, SnapshotInfo, Thresholds,
 };
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -381,14 +381,14 @@ impl IndexHost {
         Ok(info)
     }
 
-    /// Compares the images of a snapshot, by their names, with what the catalog had then.
+    /// Compares the images of a snapshot, by their names, with what the catalog had then, and the last of them whole.
     async fn check_names(&self, index: &ImpactIndex, info: SnapshotInfo) -> Result<(), RestoreError> {
         let head = self.store.catalog_head().await.map_err(IndexHostError::from)?;
         if info.sequence > head {
             let other = format!("it is as of change {}, the catalog is at {head}", info.sequence);
             return Err(RestoreError::OtherCatalog(other));
         }
-        let (mut after, mut known) = (0, HashSet::new());
+        let (mut after, mut known, mut compared) = (0, HashSet::new(), VecDeque::new());
         loop {
             let names = self.store.catalog_names(after, NAMES_LEN_MAX).await.map_err(IndexHostError::from)?;
             let Some(last) = names.last() else { break };
@@ -397,16 +397,41 @@ impl IndexHost {
             for (name, ordinal) in names.iter().zip(ordinals) {
                 known.extend(ordinal);
                 // Of what has changed since, nothing is known.
-                if name.sequence <= info.sequence && name.is_there != ordinal.is_some() {
+                if name.sequence > info.sequence {
+                    continue;
+                }
+                compared.push_back(name.sequence);
+                if compared.len() > BATCH_LEN_MAX {
+                    compared.pop_front();
+                }
+                if name.is_there != ordinal.is_some() {
                     let lacks = if name.is_there { "lacks" } else { "has" };
                     let other = format!("it {lacks} image {} of tenant {}", name.digest, name.tenant);
                     return Err(RestoreError::OtherCatalog(other));
                 }
             }
         }
-        match info.images - known.len() as u64 {
-            0 => Ok(()),
-            others => Err(RestoreError::OtherCatalog(format!("it has {others} images that the catalog never had"))),
+        match (info.images.saturating_sub(known.len() as u64), compared.front()) {
+            (0, Some(first)) => self.check_contents(index, *first, info.sequence).await,
+            (0, None) => Ok(()),
+            (others, _) => {
+                Err(RestoreError::OtherCatalog(format!("it has {others} images that the catalog never had")))
+            }
+        }
+    }
+
+    /// Compares the images that were put from `first` to `last`, whole: where a catalog has gone another way, it is there.
+    async fn check_contents(&self, index: &ImpactIndex, first: u64, last: u64) -> Result<(), RestoreError> {
+        let read = self.store.catalog_changes(first.saturating_sub(1), BATCH_LEN_MAX).await;
+        let mut changes = read.map_err(IndexHostError::from)?;
+        changes.retain(|change| change.sequence <= last);
+        let part = ImpactIndex::in_memory(Thresholds::default());
+        Prepared::of(changes).apply(&part).map_err(IndexHostError::from)?;
+        match index.first_unlike(&part) {
+            None => Ok(()),
+            Some((tenant, digest)) => {
+                Err(RestoreError::OtherCatalog(format!("its image {digest} of tenant {tenant} has other contents")))
+            }
         }
     }
 

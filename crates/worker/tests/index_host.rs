@@ -58,6 +58,12 @@ impl Data {
         }
     }
 
+    /// The image with another package than its own.
+    async fn put_otherwise(&self, number: usize) {
+        let components = image(number + 1000).components;
+        self.store.put_images(vec![Image { components, ..image(number) }]).await.unwrap();
+    }
+
     fn index_folder(&self) -> PathBuf {
         self.folder.path().join("index")
     }
@@ -279,6 +285,31 @@ async fn p09_a_snapshot_of_another_catalog_is_refused() {
     other.put(50..51).await;
     other.put(1..2).await;
     check(&other, "1 images that the catalog never had").await;
+    // The same images, one of them with another package.
+    let other = Data::new();
+    other.put(0..9).await;
+    other.put_otherwise(9).await;
+    other.store.delete_image(&tenant(), &image(0).digest).await.unwrap();
+    check(&other, &format!("its image {} of tenant acme has other contents", image(9).digest)).await;
+}
+
+/// Somebody put the index of another catalog, as far as this one and with the same names, in its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p09_verify_names_the_first_difference_and_a_rebuild_mends_it() {
+    let (other, data) = (Data::with_images(0..10).await, Data::with_images(0..12).await);
+    other.put_otherwise(10).await;
+    other.put_otherwise(11).await;
+    other.checkpointed().await;
+    copy(&other.index_folder(), &data.index_folder());
+    let running = data.start().await;
+    let difference = running.host.verify().await.unwrap().unwrap();
+    let first = image(10).digest.min(image(11).digest);
+    let lacks = if first == image(10).digest { "npm/a@10" } else { "npm/a@11" };
+    let said = format!("image {first} of tenant acme: component {lacks} is missing or counts as unused");
+    assert_eq!(difference.to_string(), said);
+    running.host.rebuild().await.unwrap();
+    assert_eq!(running.host.verify().await.unwrap(), None);
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,17 +1,74 @@
 use crate::catalog::{keys, ops, selection, tenants, thresholds};
 use crate::model::{Model, Op, apply};
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use scheduler_impact_index::{ImpactIndex, Query, QueryKey, Thresholds, Want};
 use scheduler_model::purl::ProductKey;
 use scheduler_model::{ImageDigest, Selection, TenantId};
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: crate::cases(1000), failure_persistence: None, ..ProptestConfig::default() })]
+/// In how many cases each path of the index was taken.
+#[derive(Debug, Default)]
+struct Taken {
+    in_place: u32,
+    lists: u32,
+    paged: u32,
+    bits: u32,
+    retired: u32,
+    compacted: u32,
+    empty_images: u32,
+    all_filters: u32,
+    narrowed: u32,
+    touched: u32,
+}
 
-    #[test]
-    fn p01_resolve_equals_the_brute_force_join(
-        ops in ops(60), queries in prop::collection::vec((keys(), selection(), any::<bool>()), 1..6), thresholds in thresholds(),
-    ) {
+impl Taken {
+    fn note(&mut self, index: &ImpactIndex, model: &Model, queries: &[Asked]) {
+        let (shapes, stats) = (index.shapes(), index.stats());
+        let filters = |selection: &Selection| {
+            let Selection { namespaces, repositories, digests, labels, include_tags, .. } = selection;
+            [namespaces, repositories, include_tags].iter().all(|texts| !texts.is_empty())
+                && !digests.is_empty()
+                && !labels.is_empty()
+        };
+        let any = |is_so: &dyn Fn(&Query<'_>) -> bool| {
+            queries.iter().any(|(keys, selection, usage_only)| {
+                let of = |tenant| Query { tenant, selection, keys: keys.as_deref(), usage_only: *usage_only };
+                tenants().iter().any(|tenant| is_so(&of(tenant)))
+            })
+        };
+        for (count, is_so) in [
+            (&mut self.in_place, shapes.in_place > 0),
+            (&mut self.lists, shapes.lists > 0),
+            (&mut self.paged, shapes.paged > 0),
+            (&mut self.bits, shapes.bits > 0),
+            (&mut self.retired, stats.retired > 0),
+            (&mut self.compacted, stats.generation > 0),
+            (&mut self.empty_images, model.0.values().any(|image| image.components.is_empty())),
+            (&mut self.all_filters, any(&|query| filters(query.selection))),
+            (&mut self.narrowed, any(&|query| index.resolve(query, Want::default()).narrowed_away > 0)),
+            (&mut self.touched, any(&|query| index.resolve(query, Want::default()).candidates > 0)),
+        ] {
+            *count += u32::from(is_so);
+        }
+    }
+
+    fn each(&self) -> [u32; 10] {
+        let Self { in_place, lists, paged, bits, retired, .. } = *self;
+        let Self { compacted, empty_images, all_filters, narrowed, touched, .. } = *self;
+        [in_place, lists, paged, bits, retired, compacted, empty_images, all_filters, narrowed, touched]
+    }
+}
+
+/// Keys, a selection, and whether use counts.
+type Asked = (Option<Vec<QueryKey>>, Selection, bool);
+
+#[test]
+fn p01_resolve_equals_the_brute_force_join() {
+    let cases = crate::cases(1000);
+    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+    let queries = prop::collection::vec((keys(), selection(), any::<bool>()), 1..6);
+    let taken = std::cell::RefCell::new(Taken::default());
+    let tried = TestRunner::new(config).run(&(ops(60), queries, thresholds()), |(ops, queries, thresholds)| {
         let (model, index) = (Model::of(&ops), ImpactIndex::in_memory(thresholds));
         apply(&index, 1, &ops);
         prop_assert_eq!(index.sequence(), ops.len() as u64);
@@ -21,7 +78,17 @@ proptest! {
                 model.check(&index, &Query { tenant, selection, keys: keys.as_deref(), usage_only: *usage_only });
             }
         }
-    }
+        taken.borrow_mut().note(&index, &model, &queries);
+        Ok(())
+    });
+    tried.unwrap_or_else(|failed| panic!("{failed}"));
+    let taken = taken.into_inner();
+    eprintln!("of {cases} cases: {taken:?}");
+    assert!(taken.each().iter().all(|&count| count >= cases / 50), "a path was hardly taken: {taken:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: crate::cases(1000), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn p02_what_other_tenants_have_changes_no_answer(
@@ -84,7 +151,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::cases(100), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Many repositories of unequal sizes, and any share of their images.
     #[test]
