@@ -20,7 +20,7 @@ pub enum KeysCommand {
     #[command(after_help = "Examples:
   stella-scheduler keys generate --out keys
   stella-scheduler keys generate --out keys > scheduler.yaml
-  stella-scheduler keys generate --source vexer --algorithm hmac-sha256 --id vexer-2 --out keys")]
+  stella-scheduler keys generate --source vexer --algorithm ed25519 --id vexer-2 --out keys")]
     Generate {
         /// Make one key, for this source.
         #[arg(long)]

@@ -29,7 +29,6 @@ use std::process::ExitCode;
 #[command(
     name = "stella-scheduler",
     version,
-    propagate_version = true,
     after_help = "Exit codes: 0 done, 1 the operation failed, 2 wrong usage."
 )]
 struct Cli {

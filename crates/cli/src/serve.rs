@@ -46,9 +46,13 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     eprintln!("listening on {scheme}://{}", running.address);
     tokio::select! {
         _ = terminate.recv() => info!("SIGTERM: draining"),
-        _ = interrupt.recv() => info!("SIGINT: draining"),
+        _ = interrupt.recv() => info!("SIGINT: draining; once more ends it at once"),
     }
-    running.stop().await
+    tokio::select! {
+        stopped = running.stop() => stopped,
+        // What was under way is repeated after the next start, as after a crash.
+        _ = interrupt.recv() => Err(anyhow!("interrupted twice: ended without waiting for the calls in flight")),
+    }
 }
 
 /// Starts everything; returns when requests are answered.
@@ -56,7 +60,9 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let listen = config.listen;
     let grace = config.grace;
     // The port first: a second instance must not touch the data before it knows that it is the second.
-    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+    let listener = TcpListener::bind(listen).await.with_context(|| {
+        format!("cannot listen on {listen}; configuration key listen, or SCHEDULER__LISTEN, names another address")
+    })?;
     let address = listener.local_addr()?;
     let certificates = config.tls.clone().map(Certificates::load).transpose()?;
     let recorder = PrometheusBuilder::new()

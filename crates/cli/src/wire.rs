@@ -6,7 +6,7 @@ use anyhow::Context;
 use scheduler_core::ports::{Feed, Ids, Scanner, Store};
 use scheduler_model::{Source, WorkerId};
 use scheduler_queue::EmbeddedQueue;
-use scheduler_scanner::{ClientIdentity, HttpScanner, LocalPacer, ScannerConfig, TokenSource};
+use scheduler_scanner::{ClientIdentity, HttpScanner, LocalPacer, ScannerConfig, ScannerSetupError, TokenSource};
 use scheduler_store::EmbeddedStore;
 use scheduler_web::{App, DocumentTurns, Hub, WebLimits};
 use scheduler_worker::{Fleet, IndexHost, Services, Settings};
@@ -141,5 +141,15 @@ pub fn scanner(config: &Config) -> anyhow::Result<HttpScanner> {
             .zip(given(&auth.client_key_file))
             .map(|(cert_file, key_file)| ClientIdentity { cert_file, key_file }),
     };
-    Ok(HttpScanner::new(&reach, Arc::new(SystemClock))?)
+    let key = |error: &ScannerSetupError| match error {
+        ScannerSetupError::Url => "integrates.scannerUrl",
+        ScannerSetupError::Token => "integrates.auth.tokenFile",
+        ScannerSetupError::Certificates { .. } => "integrates.auth.caFile",
+        ScannerSetupError::Identity { .. } => "integrates.auth.clientCertFile",
+        ScannerSetupError::File { .. } | ScannerSetupError::Client(_) => "integrates.auth",
+    };
+    HttpScanner::new(&reach, Arc::new(SystemClock)).map_err(|error| {
+        let key = format!("configuration key {}", key(&error));
+        anyhow::Error::new(error).context(key)
+    })
 }

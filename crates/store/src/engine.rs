@@ -260,8 +260,10 @@ fn open_db(options: &Options, cache: &Cache, folder: &Path) -> Result<DB, OpenEr
     let names = Cf::ALL.iter().map(|cf| cf.name().to_owned()).chain(unknown);
     let families = names.map(|name| ColumnFamilyDescriptor::new(name, family_options(cache)));
     let db = DB::open_cf_descriptors(options, folder, families).map_err(|source| {
-        if source.kind() == ErrorKind::IOError && source.as_ref().contains("lock") {
-            OpenError::InUse { folder: folder.to_path_buf(), source }
+        // Of another process, or of this one; a lock file that may not be opened is another matter.
+        let held = ["While lock file", "lock hold by current process"];
+        if source.kind() == ErrorKind::IOError && held.iter().any(|words| source.as_ref().contains(words)) {
+            OpenError::InUse { folder: folder.to_path_buf() }
         } else {
             engine(source)
         }

@@ -50,13 +50,10 @@ pub enum OpenError {
         source: std::io::Error,
     },
     /// Another process, or this one, has it open.
-    #[error("the data folder {} is in use by another process", folder.display())]
+    #[error("the data folder {} is in use by another process; stop that, or name another folder (--data-dir)", folder.display())]
     InUse {
         /// The folder.
         folder: PathBuf,
-        /// The engine's words.
-        #[source]
-        source: rocksdb::Error,
     },
     /// A newer program wrote it.
     #[error("the data folder {} has format {found}, this program knows up to {known}", folder.display())]

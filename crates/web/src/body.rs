@@ -159,7 +159,13 @@ pub fn parse<T: DeserializeOwned>(content: &[u8]) -> Result<T, Problem> {
     // Once more from the text, which a value has lost repeated members of. It is JSON; what is wrong now has a place.
     let mut deserializer = serde_json::Deserializer::from_slice(content);
     serde_path_to_error::deserialize(&mut deserializer)
-        .map_err(|error| Problem::bad_input(pointer(error.path()), error.inner().to_string()))
+        .map_err(|error| Problem::bad_input(pointer(error.path()), sentence(error.inner())))
+}
+
+/// What is wrong with a value whose place is told beside it.
+fn sentence(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    said.rsplit_once(" at line ").map_or(said.clone(), |(sentence, _)| sentence.to_owned())
 }
 
 /// Parses the JSON object of a sender that evolves apart, in one pass: these bodies are large.
@@ -172,7 +178,7 @@ pub fn parse_foreign<T: DeserializeOwned>(content: &[u8]) -> Result<T, Problem> 
     let mut deserializer = serde_json::Deserializer::from_slice(content);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let (at, inner) = (pointer(error.path()), error.inner());
-        if inner.is_syntax() || inner.is_eof() { malformed(inner) } else { Problem::bad_input(at, inner.to_string()) }
+        if inner.is_syntax() || inner.is_eof() { malformed(inner) } else { Problem::bad_input(at, sentence(inner)) }
     })?;
     deserializer.end().map_err(|error| malformed(&error))?;
     Ok(value)
@@ -181,7 +187,7 @@ pub fn parse_foreign<T: DeserializeOwned>(content: &[u8]) -> Result<T, Problem> 
 /// Takes a JSON value apart, with the same errors.
 pub fn from_value<T: DeserializeOwned>(value: &serde_json::Value) -> Result<T, Problem> {
     serde_path_to_error::deserialize(value)
-        .map_err(|error| Problem::bad_input(pointer(error.path()), error.inner().to_string()))
+        .map_err(|error| Problem::bad_input(pointer(error.path()), sentence(error.inner())))
 }
 
 fn malformed(error: &serde_json::Error) -> Problem {

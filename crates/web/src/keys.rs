@@ -29,7 +29,7 @@ pub async fn resolve(
         }
     }
     if !errors.is_empty() {
-        return Err(Problem::bad_places(format!("{} keys are no package URLs", errors.len()), errors));
+        return Err(Problem::bad_places(not_purls(errors.len()), errors));
     }
     for vuln_id in &vuln_ids {
         for key in app.store.keys_of_vuln(tenant, vuln_id).await? {
@@ -38,6 +38,13 @@ pub async fn resolve(
         }
     }
     Ok(Some(parsed))
+}
+
+/// The sentence about keys that were given by hand and cannot be read.
+pub fn not_purls(count: usize) -> String {
+    let keys =
+        if count == 1 { "1 key is no package URL".to_owned() } else { format!("{count} keys are no package URLs") };
+    format!("{keys} such as pkg:npm/lodash or pkg:deb/debian/openssl@3.0.11")
 }
 
 /// Holds the length of a list against the limit.

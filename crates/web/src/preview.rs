@@ -148,7 +148,7 @@ fn changed_keys(changes: Vec<PreviewChange>, narrow: bool, most: usize) -> Resul
         }
     }
     if !errors.is_empty() {
-        return Err(Problem::bad_places(format!("{} keys are no package URLs", errors.len()), errors));
+        return Err(Problem::bad_places(keys::not_purls(errors.len()), errors));
     }
     let keys = mentions.keys(narrow).map_err(|_| Problem::internal())?;
     Ok(keys.into_iter().map(|(key, _)| key).collect())

@@ -1,10 +1,10 @@
 //! `event`.
 
 use super::http::Request;
-use super::output::cell;
+use super::output::{cell, count};
 use super::{ClientError, Session, read_input};
 use anyhow::Context;
-use clap::{Subcommand, ValueEnum};
+use clap::{ArgGroup, Subcommand, ValueEnum};
 use scheduler_auth::{SCHEDULER_SIGNATURE_HEADER, SigningKey};
 use scheduler_model::{Timestamp, WebhookKeyId};
 use serde_json::Value;
@@ -33,9 +33,11 @@ impl SourceArg {
 #[derive(Subcommand, Debug)]
 pub enum EventCommand {
     /// Signs an export and posts it to its webhook.
-    #[command(after_help = "Examples:
-  stella-scheduler event post --source feedser --key-id feedser-1 --secret-file feedser-1.secret export.json
-  stella-scheduler event post --source vexer --key-id vexer-1 --private-key-file vexer-1.private.pem claims.json")]
+    #[command(group = ArgGroup::new("signing_key").required(true), after_help = "Examples:
+  stella-scheduler event post --source feedser --key-id feedser-1 \\
+      --secret-file keys/feedser-1.secret export.json
+  stella-scheduler event post --source vexer --key-id vexer-1 \\
+      --private-key-file keys/vexer-1.private.pem claims.json")]
     Post {
         /// Who the export is from.
         #[arg(long)]
@@ -44,15 +46,10 @@ pub enum EventCommand {
         #[arg(long, value_name = "ID")]
         key_id: String,
         /// The HMAC secret.
-        #[arg(
-            long,
-            value_name = "FILE",
-            required_unless_present = "private_key_file",
-            conflicts_with = "private_key_file"
-        )]
+        #[arg(long, value_name = "FILE", group = "signing_key")]
         secret_file: Option<PathBuf>,
         /// The Ed25519 private key, PEM.
-        #[arg(long, value_name = "FILE")]
+        #[arg(long, value_name = "FILE", group = "signing_key")]
         private_key_file: Option<PathBuf>,
         /// The export; `-` is standard input.
         #[arg(value_name = "PAYLOAD")]
@@ -73,7 +70,8 @@ impl EventCommand {
             (None, Some(path)) => {
                 let pem = String::from_utf8(read_input(path)?)
                     .map_err(|_| ClientError::Input { path: path.clone(), why: "it is not UTF-8".to_owned() })?;
-                SigningKey::ed25519_pem(id, &pem).with_context(|| format!("{}", path.display()))?
+                SigningKey::ed25519_pem(id, &pem)
+                    .map_err(|error| ClientError::Input { path: path.clone(), why: error.to_string() })?
             }
             (None, None) => anyhow::bail!("give --secret-file or --private-key-file"),
         };
@@ -92,10 +90,10 @@ impl EventCommand {
             return out.line(&cell(&answer, "/eventId"));
         }
         out.line(&format!(
-            "{}: export {}, {} keys (event {})",
+            "{}: export {}, {} (event {})",
             cell(&answer, "/status"),
             cell(&answer, "/exportId"),
-            cell(&answer, "/keys"),
+            count(answer.get("keys").and_then(Value::as_u64).unwrap_or_default(), "key"),
             cell(&answer, "/eventId")
         ))?;
         for skipped in answer.get("skipped").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default() {

@@ -14,10 +14,11 @@ pub enum ImageCommand {
     #[command(after_help = "Examples:
   stella-scheduler image import sboms/
   syft registry.example.com/shop/cart:1.4 -o syft-json | stella-scheduler image import -
-  stella-scheduler image import --repository shop/cart --tag prod-1.4.2 --label team=cart cart.spdx.json.gz
+  stella-scheduler image import --repository shop/cart --tag prod-1.4.2 cart.spdx.json.gz
 
-The format is told by content: BOM-Index, CycloneDX, SPDX and Syft JSON, plain or packed by gzip or zstd. The image's digest is
-the one that the document names, else the SHA-256 of the document. A document that names no repository gets the file's name. Of a folder, files ending in .json, .gz and .zst are read.")]
+The format is told by content: BOM-Index, CycloneDX, SPDX and Syft JSON, plain or packed by gzip or zstd. The image's digest is \
+the one that the document names, else the SHA-256 of the document. A document that names no repository gets the file's name. Of a \
+folder, files ending in .json, .gz and .zst are read.")]
     Import(ImportArgs),
     /// Lists the images.
     #[command(after_help = "Examples:
@@ -30,14 +31,14 @@ the one that the document names, else the SHA-256 of the document. A document th
     },
     /// Prints an image.
     #[command(after_help = "Examples:
-  stella-scheduler image get sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
+  stella-scheduler image get $DIGEST")]
     Get {
         /// The image's digest, `sha256:…`.
         digest: String,
     },
     /// Lists what an image got in the runs that asked about it, the newest first.
     #[command(after_help = "Examples:
-  stella-scheduler image history sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
+  stella-scheduler image history $DIGEST")]
     History {
         /// The image's digest, `sha256:…`.
         digest: String,
@@ -47,7 +48,7 @@ the one that the document names, else the SHA-256 of the document. A document th
     },
     /// Takes images out of the catalog.
     #[command(after_help = "Examples:
-  stella-scheduler image remove sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
+  stella-scheduler image remove $DIGEST")]
     Remove {
         /// The images' digests.
         #[arg(required = true, value_name = "DIGEST")]

@@ -29,7 +29,7 @@ pub use http::{Client, Request};
 pub use image::ImageCommand;
 pub use import::name_of;
 pub use index::IndexCommand;
-pub use output::{Output, clean};
+pub use output::{Output, clean, count};
 pub use preview::PreviewArgs;
 pub use run::RunCommand;
 pub use schedule::ScheduleCommand;
@@ -39,6 +39,7 @@ use std::path::PathBuf;
 
 /// Flags of every command.
 #[derive(clap::Args, Debug, Clone)]
+#[command(next_help_heading = "Global options")]
 pub struct Global {
     /// The configuration file (YAML); without one everything has its default.
     #[arg(long, global = true, env = "SCHEDULER_CONFIG", hide_env_values = true, value_name = "FILE")]

@@ -212,6 +212,11 @@ fn is_blank(value: &Value) -> bool {
     }
 }
 
+/// A number of things; more than one have an `s`.
+pub fn count(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Text of others for a terminal: control characters, which could move its cursor or colour it, are replaced.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()

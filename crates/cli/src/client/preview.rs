@@ -16,10 +16,6 @@ use std::path::PathBuf;
   stella-scheduler preview --vuln CVE-2024-3094 --json
   stella-scheduler preview --export export.json --narrow-by-range true --sample 0")]
 pub struct PreviewArgs {
-    #[command(flatten)]
-    keys: KeyArgs,
-    #[command(flatten)]
-    selection: SelectionArgs,
     /// How many of the images are named, at most 500.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=500))]
     sample: u32,
@@ -33,6 +29,10 @@ pub struct PreviewArgs {
     /// configured, if not given.
     #[arg(long, value_name = "BOOL")]
     narrow_by_range: Option<bool>,
+    #[command(flatten)]
+    keys: KeyArgs,
+    #[command(flatten)]
+    selection: SelectionArgs,
 }
 
 const SAMPLE: &[(&str, &str)] =

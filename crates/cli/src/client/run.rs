@@ -16,23 +16,23 @@ pub enum RunCommand {
     /// Starts a run by hand and prints its id.
     #[command(after_help = "Examples:
   stella-scheduler run start --watch
-  stella-scheduler run start --key pkg:deb/debian/openssl --repository shop/cart --reason 'before the release'
-  stella-scheduler run start --schedule 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d
-  stella-scheduler run start --schedule 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d --backfill --reason 'exports of Monday are lacking'")]
+  stella-scheduler run start --key pkg:deb/debian/openssl --repository shop/cart
+  stella-scheduler run start --schedule $SCHEDULE
+  stella-scheduler run start --schedule $SCHEDULE --backfill --reason 'no exports on Monday'")]
     Start(Box<StartArgs>),
     /// Lists runs, newest first.
     #[command(after_help = "Examples:
   stella-scheduler run list --state running
-  stella-scheduler run list --trigger feedser --since 2026-11-29T00:00:00Z --json")]
+  stella-scheduler run list --trigger feedser --since 2026-11-29T00:00:00Z")]
     List {
         /// Only of this schedule.
         #[arg(long, value_name = "ID")]
         schedule: Option<String>,
-        /// Only in this state: planning, queued, running, completed, error, cancelled.
-        #[arg(long)]
+        /// Only in this state.
+        #[arg(long, value_parser = ["planning", "queued", "running", "completed", "error", "cancelled"])]
         state: Option<String>,
-        /// Only begun by this: cron, feedser, vexer, policy, manual, backfill.
-        #[arg(long)]
+        /// Only begun by this.
+        #[arg(long, value_parser = ["cron", "feedser", "vexer", "policy", "manual", "backfill"])]
         trigger: Option<String>,
         /// Only created at this instant or later.
         #[arg(long, value_name = "TIME")]
@@ -46,34 +46,34 @@ pub enum RunCommand {
     },
     /// Prints a run.
     #[command(after_help = "Examples:
-  stella-scheduler run get 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
+  stella-scheduler run get $RUN")]
     Get {
         /// The run's id.
         id: String,
     },
     /// Follows a run to its end; exit code 1 when it was cancelled or ended in an error.
     #[command(after_help = "Examples:
-  stella-scheduler run watch 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
+  stella-scheduler run watch $RUN")]
     Watch {
         /// The run's id.
         id: String,
     },
     /// Cancels a run: no further call is begun.
     #[command(after_help = "Examples:
-  stella-scheduler run cancel 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
+  stella-scheduler run cancel $RUN")]
     Cancel {
         /// The run's id.
         id: String,
     },
     /// Lists what each image got in a run.
     #[command(after_help = "Examples:
-  stella-scheduler run images 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d --outcome delta
-  stella-scheduler run images 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d --outcome failed --json")]
+  stella-scheduler run images $RUN --outcome delta
+  stella-scheduler run images $RUN --outcome failed --json")]
     Images {
         /// The run's id.
         id: String,
-        /// Only these: delta, unchanged, failed, skipped.
-        #[arg(long)]
+        /// Only these.
+        #[arg(long, value_parser = ["delta", "unchanged", "failed", "skipped"])]
         outcome: Option<String>,
     },
 }
@@ -90,8 +90,8 @@ pub struct StartArgs {
     /// To make up for what no export told of: goes after all other work.
     #[arg(long, requires = "schedule")]
     backfill: bool,
-    /// analysis-only or content-refresh.
-    #[arg(long)]
+    /// Whether tags are resolved and scanned anew before the reports.
+    #[arg(long, value_parser = ["analysis-only", "content-refresh"])]
     mode: Option<String>,
     /// Why, for those who look at the run later.
     #[arg(long, value_name = "TEXT")]

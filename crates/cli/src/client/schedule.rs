@@ -5,7 +5,7 @@ use super::http::Request;
 use super::output::Listing;
 use super::selection::SelectionArgs;
 use super::{Output, Session};
-use anyhow::bail;
+use anyhow::{Context, bail};
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::Subcommand;
 use reqwest::Method;
@@ -24,7 +24,7 @@ pub enum ScheduleCommand {
     /// Makes a schedule, from a file or from options, and prints it.
     #[command(after_help = "Examples:
   stella-scheduler schedule create --name nightly --cron '0 2 * * *' --timezone Europe/Sofia
-  stella-scheduler schedule create --name advisories --on feedser --on vexer --repository shop/cart
+  stella-scheduler schedule create --name advisories --on feedser --on vexer --namespace prod
   stella-scheduler schedule create --file nightly.json")]
     Create {
         /// The body of `POST /schedules`; `-` is standard input.
@@ -39,8 +39,8 @@ pub enum ScheduleCommand {
         /// The zone of the expression.
         #[arg(long, value_name = "ZONE", default_value = "UTC")]
         timezone: String,
-        /// Whose exports it follows: feedser or vexer; may be given several times.
-        #[arg(long, value_name = "SOURCE")]
+        /// Whose exports it follows; may be given several times.
+        #[arg(long, value_name = "SOURCE", value_parser = ["feedser", "vexer"])]
         on: Vec<String>,
         #[command(flatten)]
         selection: SelectionArgs,
@@ -59,15 +59,15 @@ pub enum ScheduleCommand {
     },
     /// Prints a schedule.
     #[command(after_help = "Examples:
-  stella-scheduler schedule get 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
+  stella-scheduler schedule get $SCHEDULE")]
     Get {
         /// The schedule's id.
         id: String,
     },
     /// Changes a schedule by a JSON merge patch and prints it.
     #[command(after_help = "Examples:
-  stella-scheduler schedule update 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d --file patch.json
-  echo '{\"limits\": {\"ratePerSecond\": 5}}' | stella-scheduler schedule update 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d --file -")]
+  stella-scheduler schedule update $SCHEDULE --file patch.json
+  echo '{\"jitterSeconds\": 60}' | stella-scheduler schedule update $SCHEDULE --file -")]
     Update {
         /// The schedule's id.
         id: String,
@@ -77,21 +77,21 @@ pub enum ScheduleCommand {
     },
     /// Disables a schedule: it neither ticks nor follows events.
     #[command(after_help = "Examples:
-  stella-scheduler schedule pause 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
+  stella-scheduler schedule pause $SCHEDULE")]
     Pause {
         /// The schedule's id.
         id: String,
     },
     /// Enables a schedule.
     #[command(after_help = "Examples:
-  stella-scheduler schedule resume 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
+  stella-scheduler schedule resume $SCHEDULE")]
     Resume {
         /// The schedule's id.
         id: String,
     },
     /// Deletes a schedule; its runs stay.
     #[command(after_help = "Examples:
-  stella-scheduler schedule delete 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
+  stella-scheduler schedule delete $SCHEDULE")]
     Delete {
         /// The schedule's id.
         id: String,
@@ -99,7 +99,7 @@ pub enum ScheduleCommand {
     /// Tells the next instants of a cron expression, or of a schedule of the service.
     #[command(after_help = "Examples:
   stella-scheduler schedule next '30 2 * * *' --tz Europe/Sofia --count 3
-  stella-scheduler schedule next --id 0193f2c8-3b1a-7c55-9d0e-5a1f4e6b7c8d")]
+  stella-scheduler schedule next --id $SCHEDULE")]
     Next {
         /// A cron expression; asks no service.
         #[arg(required_unless_present = "id", conflicts_with = "id", value_name = "EXPR")]
@@ -242,7 +242,14 @@ fn next_of_expression(
     count: u32,
     after: DateTime<Utc>,
 ) -> anyhow::Result<()> {
-    let (expr, zone) = (CronExpr::parse(expression)?, Zone::parse(zone)?);
+    let parsed = CronExpr::parse(expression);
+    let expr = if expression.contains(char::is_whitespace) {
+        parsed?
+    } else {
+        // One word may be a macro, but is more likely an id.
+        parsed.context("an expression is one argument in quotes; a schedule of the service is named by --id")?
+    };
+    let zone = Zone::parse(zone)?;
     let found = Ahead::of(&Calendar { expr, zone }, Timestamp::from(after), usize::try_from(count)?);
     ahead(out, &serde_json::to_value(found)?)
 }

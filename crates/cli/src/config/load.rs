@@ -1,7 +1,7 @@
 //! From file and environment to the written configuration. Errors name the key's path.
 
-use super::ConfigError;
 use super::raw::File;
+use super::{ConfigError, wording};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::Path;
@@ -24,13 +24,18 @@ pub fn load(path: Option<&Path>, environment: impl Iterator<Item = (OsString, Os
         overrides.push((name.to_owned(), value));
     }
     overrides.sort();
-    for (name, value) in overrides {
-        lay_over(&mut document, &known, &name, &value)?;
+    for (name, value) in &overrides {
+        lay_over(&mut document, &known, name, value)?;
     }
     serde_path_to_error::deserialize(&document).map_err(|error| {
         let path = error.path().to_string();
         let path = path.strip_prefix("scheduler.").unwrap_or(&path).to_owned();
-        ConfigError::at(path, error.into_inner())
+        let variable = format!("{OVERRIDE_PREFIX}{}", path.replace('.', "__").to_ascii_uppercase());
+        let what = wording::plain(&error.into_inner().to_string());
+        match overrides.iter().find(|(name, _)| name.eq_ignore_ascii_case(&variable)) {
+            Some((name, _)) => ConfigError::at(path, format!("{what} (the variable {name} says so)")),
+            None => ConfigError::at(path, what),
+        }
     })
 }
 
@@ -54,7 +59,7 @@ fn lay_over(document: &mut Value, known: &Value, name: &str, value: &str) -> Res
             Some((key, below)) => (key.clone(), below),
             // A map with free keys, such as limits.hostRates.
             None if keys.is_empty() => (part.to_owned(), &Value::Null),
-            None => return Err(unknown()),
+            None => return Err(unlike(name, part, keys.keys())),
         };
         if !target.is_object() {
             *target = Value::Object(serde_json::Map::new());
@@ -69,6 +74,18 @@ fn lay_over(document: &mut Value, known: &Value, name: &str, value: &str) -> Res
         }
     };
     Ok(())
+}
+
+/// A variable that names no key, with the one that may be meant.
+fn unlike<'a>(name: &str, part: &str, keys: impl Iterator<Item = &'a String>) -> ConfigError {
+    let said = format!("the variable {name} names no key of the configuration");
+    match wording::nearest(part, keys.map(String::as_str)) {
+        Some(key) => {
+            let meant = name.replacen(part, &key.to_ascii_uppercase(), 1);
+            ConfigError::new(format!("{said}; did you mean {meant}?"))
+        }
+        None => ConfigError::new(said),
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod secrets;
 mod tests;
 mod tls;
 mod validate;
+mod wording;
 
 pub use validate::{Config, IndexStorage, LogFormat, validate};
 

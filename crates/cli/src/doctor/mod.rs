@@ -36,7 +36,7 @@ const TZDB_MONTHS_WARN: i64 = 18;
     after_help = "Examples:
   stella-scheduler doctor
   stella-scheduler --config /etc/stella-scheduler/config.yaml doctor --json
-  stella-scheduler doctor why sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 CVE-2026-1234"
+  stella-scheduler doctor why $DIGEST CVE-2026-1234"
 )]
 pub struct DoctorArgs {
     #[command(subcommand)]
@@ -51,7 +51,7 @@ pub struct DoctorArgs {
 enum DoctorCommand {
     /// Tells what became of a vulnerability in an image: selected by which export, asked by which run, told or not, and why not.
     #[command(after_help = "Examples:
-  stella-scheduler doctor why sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 CVE-2026-1234
+  stella-scheduler doctor why $DIGEST CVE-2026-1234
   stella-scheduler doctor why $DIGEST CVE-2026-1234 --json")]
     Why(why::WhyArgs),
 }

@@ -1,6 +1,6 @@
 //! `doctor why`: what became of a vulnerability in an image, from what the service has stored.
 
-use crate::client::{ClientError, Request, Session, clean};
+use crate::client::{ClientError, Request, Session, clean, count};
 use serde_json::{Value, json};
 
 /// Runs that are looked through.
@@ -72,15 +72,14 @@ impl Facts {
             client.call(Request::post(&["preview", "impact"]).json(&body)).await
         };
         let (any, used) = (preview(false).await?, preview(true).await?);
-        let count = |value: &Value, at: &str| value.pointer(at).and_then(Value::as_u64).unwrap_or_default();
         let matched = any.pointer("/sample/0/matchedKeys").and_then(Value::as_array).cloned().unwrap_or_default();
         let history = Request::get(&["images", &asked.digest, "history"]).query("limit", RUNS);
         let mut history = client.call(history).await?;
         Ok(Self {
             image,
-            keys: count(&any, "/keysMatched") + count(&any, "/keysUnknown"),
+            keys: number(&any, "/keysMatched") + number(&any, "/keysUnknown"),
             matched: matched.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-            selected: count(&used, "/candidates") > 0,
+            selected: number(&used, "/candidates") > 0,
             history: match history.get_mut("items").map(Value::take) {
                 Some(Value::Array(items)) => items,
                 _ => Vec::new(),
@@ -92,24 +91,29 @@ impl Facts {
         let mut lines = Vec::new();
         lines.push(match &self.image {
             Some(image) => format!(
-                "image: {} {}, {} packages, {} used; in the catalog since {}",
+                "image: {}{}, {}, {} used; in the catalog since {}",
                 text(image, "/image/repository"),
-                text(image, "/image/tags/0"),
-                text(image, "/components"),
+                image.pointer("/image/tags/0").and_then(Value::as_str).map_or(String::new(), |tag| format!(":{tag}")),
+                count(number(image, "/components"), "package"),
                 text(image, "/used"),
                 text(image, "/updatedAt")
             ),
             None => "image: not in the catalog".to_owned(),
         });
         lines.push(match self.matched.as_slice() {
-            [] => format!("exports: {} packages named with {vuln}, none of them in the image", self.keys),
-            keys => format!("exports: {} packages named with {vuln}, in the image {}", self.keys, keys.join(", ")),
+            [] => format!("exports: {} named with {vuln}, none of them in the image", count(self.keys, "package")),
+            keys => {
+                format!("exports: {} named with {vuln}, in the image {}", count(self.keys, "package"), keys.join(", "))
+            }
         });
         lines.push(format!("runs: {} of the last {RUNS} asked about it", self.history.len()));
         lines.extend(self.history.iter().take(RUNS_SHOWN_MAX).map(|entry| {
             let exports = entry.pointer("/reason/exportIds").and_then(Value::as_array).map_or(0, Vec::len);
-            let exports =
-                if exports == 0 { String::new() } else { format!(" ({exports} exports, last {})", last(entry)) };
+            let exports = if exports == 0 {
+                String::new()
+            } else {
+                format!(" ({}, last {})", count(exports as u64, "export"), last(entry))
+            };
             let names = if tells(entry, vuln) { format!(", {vuln} among them") } else { String::new() };
             format!(
                 "  {} {}{exports}, run {}: {}{names}",
@@ -176,9 +180,9 @@ fn outcome(entry: &Value) -> String {
     let kind = text(entry, "/outcome/outcome");
     match kind.as_str() {
         "delta" | "unchanged" => format!(
-            "{kind}, verdict {}, {} new findings",
+            "{kind}, verdict {}, {}",
             text(entry, "/outcome/verdict"),
-            text(entry, "/outcome/delta/newFindings")
+            count(number(entry, "/outcome/delta/newFindings"), "new finding")
         ),
         "failed" => format!("failed: {}", text(entry, "/outcome/error/message")),
         _ => format!("{kind}: {}", text(entry, "/outcome/reason")),
@@ -188,6 +192,11 @@ fn outcome(entry: &Value) -> String {
 fn last(entry: &Value) -> String {
     let ids = entry.pointer("/reason/exportIds").and_then(Value::as_array);
     ids.and_then(|ids| ids.last()).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// A number; zero where there is none.
+fn number(value: &Value, pointer: &str) -> u64 {
+    value.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
 }
 
 /// A value as text; nothing where there is none.

@@ -121,7 +121,8 @@ fn every_command_has_examples_and_they_are_commands() {
             panic!("`{name} --help` has no examples");
         };
         let mut examples = 0;
-        for line in help.lines() {
+        assert!(help.lines().all(|line| line.len() <= 100 || !line.starts_with("  ")), "{help}");
+        for line in help.replace("\\\n", "").lines() {
             let Some(at) = line.find("stella-scheduler ") else { continue };
             if !line.starts_with("  ") {
                 continue;

@@ -9,7 +9,7 @@ mod find;
 pub use document::name_of;
 
 use super::http::{Client, Request};
-use super::output::cell;
+use super::output::{cell, count};
 use super::selection::label;
 use super::{ClientError, Output, Session, clean};
 use anyhow::bail;
@@ -89,7 +89,7 @@ impl ImportArgs {
         }
         bar.finish_and_clear();
         if found.passed_over > 0 {
-            out.remark(&format!("{} files passed over: not .json, .gz or .zst", found.passed_over));
+            out.remark(&format!("{} passed over: not .json, .gz or .zst", count(found.passed_over as u64, "file")));
         }
         import.end()
     }
@@ -215,7 +215,7 @@ impl<'a> Import<'a> {
         self.failed += 1;
         let (out, bar) = (self.out, self.bar);
         bar.suspend(|| {
-            out.complain(&format!("{}: {why}", clean(&file)));
+            out.complain(&format!("{}: {why}", clean(&named(path))));
             if out.json { out.document(&json!({ "file": file, "error": why })) } else { Ok(()) }
         })?;
         bar.inc(1);
@@ -223,25 +223,34 @@ impl<'a> Import<'a> {
     }
 
     fn end(self) -> anyhow::Result<()> {
-        let skipped = if self.skipped > 0 { format!(", {} purls skipped", self.skipped) } else { String::new() };
+        let skipped =
+            if self.skipped > 0 { format!(", {} skipped", count(self.skipped, "purl")) } else { String::new() };
         if self.named_by_file > 0 {
-            let count = if self.named_by_file == 1 {
+            let documents = if self.named_by_file == 1 {
                 "1 document names".to_owned()
             } else {
                 format!("{} documents name", self.named_by_file)
             };
             self.out.remark(&format!(
-                "{count} no repository: the file's name stands for it; `--repository NAME` gives another"
+                "{documents} no repository: the file's name stands for it; `--repository NAME` gives another"
             ));
         }
-        self.out.say(&format!("imported {} images, {} components{skipped}", self.taken, self.components))?;
+        let (images, components) = (count(self.taken, "image"), count(self.components, "component"));
+        if self.taken + self.failed == 0 {
+            bail!("there was nothing to import: of a folder, files ending in .json, .gz and .zst are read");
+        }
+        self.out.say(&format!("imported {images}, {components}{skipped}"))?;
         match self.failed {
-            0 if self.taken == 0 => bail!("there was nothing to import"),
             0 => Ok(()),
             1 => bail!("1 document could not be taken; it is named above"),
             failed => bail!("{failed} documents could not be taken; they are named above"),
         }
     }
+}
+
+/// A document's name in sentences.
+fn named(path: &Path) -> String {
+    if document::is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 /// Where the answer for a file comes from.
