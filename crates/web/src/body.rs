@@ -6,6 +6,7 @@ use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::io::{BufRead, Read};
 
@@ -163,13 +164,13 @@ pub fn parse<T: DeserializeOwned>(content: &[u8]) -> Result<T, Problem> {
 }
 
 /// What is wrong with a value whose place is told beside it.
-fn sentence(error: &serde_json::Error) -> String {
+pub fn sentence(error: &serde_json::Error) -> String {
     let said = error.to_string();
     said.rsplit_once(" at line ").map_or(said.clone(), |(sentence, _)| sentence.to_owned())
 }
 
 /// Parses the JSON object of a sender that evolves apart, in one pass: these bodies are large.
-pub fn parse_foreign<T: DeserializeOwned>(content: &[u8]) -> Result<T, Problem> {
+pub fn parse_foreign<'a, T: Deserialize<'a>>(content: &'a [u8]) -> Result<T, Problem> {
     let first = content.iter().find(|byte| !byte.is_ascii_whitespace());
     if first.is_some_and(|byte| *byte != b'{') {
         let _: serde::de::IgnoredAny = serde_json::from_slice(content).map_err(|error| malformed(&error))?;
@@ -213,7 +214,6 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
 mod tests {
     use super::*;
     use scheduler_model::Selection;
-    use serde::Deserialize;
 
     #[derive(Debug, Default, Deserialize)]
     #[serde(deny_unknown_fields, default)]

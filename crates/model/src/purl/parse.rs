@@ -186,6 +186,8 @@ mod tests {
         let full = full.map_err(|error| TestCaseError::fail(format!("{raw} is taken, and is no purl: {error}")))?;
         prop_assert!(judge.mends().is_empty(), "{} needs mending", raw);
         prop_assert_eq!(parts(&plain.into_purl(raw)), parts(&full));
+        prop_assert!(matches!(Purl::canonical(raw), Ok((Cow::Borrowed(_), _))), "{} is copied", raw);
+        prop_assert_eq!(raw, full.as_str());
         Ok(true)
     }
 

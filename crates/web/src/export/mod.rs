@@ -1,25 +1,25 @@
 //! What Feedser and Vexer send, read leniently: unknown members are ignored, keys that cannot be read are skipped and named.
 
-use crate::body::parse_foreign;
+mod bodies;
+mod gather;
+
+pub use bodies::{FeedserBody, VexerBody};
+
+use crate::body::{parse_foreign, sentence};
 use crate::keys::count_within;
-use crate::openapi::params::texts::ProductKeyText;
-use crate::problem::{FieldError, Problem};
-use scheduler_model::purl::ProductKey;
+use crate::problem::Problem;
+use bodies::{ChangeBody, ClaimBody};
+use gather::Gatherer;
 use scheduler_model::{ChangedKey, ExportId, Priority, Severity, Source, Timestamp, VulnLink, Window};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashSet};
 use utoipa::ToSchema;
-
-/// The most skipped keys that an answer names.
-const SKIPPED_NAMED_MAX: usize = 1000;
 
 const EXCERPT_LEN_MAX: usize = 256;
 const VULN_ID_LEN_MAX: usize = 128;
-
-/// A longer range of affected versions, or more of one key, do not narrow it.
-const AFFECTED_LEN_MAX: usize = 4096;
-const RANGES_PER_KEY_MAX: usize = 1000;
 
 /// A key or claim that was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -43,89 +43,6 @@ pub struct ReadExport {
     pub skipped: Vec<SkippedKey>,
 }
 
-/// Advisories that have changed. Keys that cannot be read are skipped and named.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = FeedserExport, example = json!({
-    "exportId": "adv-2026-11-29-17", "changedProductKeys": ["pkg:deb/debian/openssl", "pkg:npm/lodash@4.17.20"],
-    "kev": ["CVE-2026-1234"],
-    "window": { "from": "2026-11-29T16:00:00Z", "to": "2026-11-29T17:00:00Z" },
-    "changes": [{ "productKey": "pkg:deb/debian/openssl", "vulnId": "CVE-2026-1234", "severity": "critical" }],
-}))]
-pub struct FeedserBody {
-    /// The sender's name of it; with the key and the content its identity for 30 days.
-    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
-    export_id: String,
-    #[serde(default)]
-    #[schema(value_type = Option<Vec<ProductKeyText>>)]
-    changed_product_keys: Option<Vec<Value>>,
-    /// CVEs that are known to be exploited; without any `changes` they mark the whole export.
-    #[serde(default)]
-    kev: Option<Vec<String>>,
-    /// Detail; its product keys are changed keys too.
-    #[serde(default)]
-    #[schema(value_type = Option<Vec<ChangeBody>>)]
-    changes: Option<Vec<Value>>,
-    #[serde(default)]
-    #[schema(value_type = Option<crate::openapi::documents::Window>)]
-    window: Option<Value>,
-}
-
-/// What changed of a product key.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Change)]
-struct ChangeBody {
-    #[schema(value_type = ProductKeyText)]
-    product_key: String,
-    #[serde(default)]
-    vuln_id: Option<String>,
-    /// `low`, `medium`, `high` or `critical`; another word counts as low.
-    #[serde(default)]
-    severity: Option<String>,
-    /// The affected versions as a `vers` range. With `impactIndex.narrowByRange`, images whose versions are surely outside are
-    /// not asked for; a range that is not understood narrows nothing.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, example = "vers:deb/<3.0.13-1~deb12u1")]
-    affected: Option<Value>,
-}
-
-/// VEX claims that have changed. Claims that cannot be read are skipped and named.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = VexerExport, example = json!({
-    "exportId": "vex-88",
-    "changedClaims": [{ "productKey": "pkg:golang/example.com/lib", "vulnId": "CVE-2026-7", "status": "none→not_affected" }],
-}))]
-pub struct VexerBody {
-    /// The sender's name of it; with the key and the content its identity for 30 days.
-    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
-    export_id: String,
-    #[schema(value_type = Vec<ClaimBody>)]
-    changed_claims: Vec<Value>,
-    #[serde(default)]
-    #[schema(value_type = Option<crate::openapi::documents::Window>)]
-    window: Option<Value>,
-}
-
-/// A claim that has changed.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Claim)]
-struct ClaimBody {
-    #[schema(value_type = ProductKeyText)]
-    product_key: String,
-    /// Only images that contain this too.
-    #[serde(default)]
-    #[schema(value_type = Option<ProductKeyText>)]
-    subcomponent: Option<String>,
-    /// A change between two of `affected`, `not_affected`, `fixed`, `under_investigation` and `none`, with `→` or `->`.
-    #[schema(
-        pattern = "^ *(affected|not_affected|fixed|under_investigation|none) *(→|->) *(affected|not_affected|fixed|under_investigation|none) *$"
-    )]
-    status: String,
-}
-
 /// Reads an export of a source; each of its lists has at most `keys_max` entries.
 pub fn read(source: Source, content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
     match source {
@@ -134,111 +51,8 @@ pub fn read(source: Source, content: &[u8], keys_max: usize) -> Result<ReadExpor
     }
 }
 
-/// What the mentions of a key say together.
-#[derive(Default)]
-struct Mentioned {
-    /// The highest urgency.
-    priority: Priority,
-    affected: Affected,
-}
-
-/// Which versions the mentions of a key are about.
-#[derive(Default)]
-enum Affected {
-    /// Nothing is said.
-    #[default]
-    Unsaid,
-    /// Those of the ranges.
-    Ranges(BTreeSet<String>),
-    /// Any: one change has no range that could narrow the key.
-    Any,
-}
-
-impl Affected {
-    /// A change of the key.
-    fn add(&mut self, range: Option<&Value>) {
-        let range = range.and_then(Value::as_str).filter(|text| (1..=AFFECTED_LEN_MAX).contains(&text.len()));
-        let Some(range) = range else {
-            *self = Self::Any;
-            return;
-        };
-        if matches!(self, Self::Unsaid) {
-            *self = Self::Ranges(BTreeSet::new());
-        }
-        if let Self::Ranges(ranges) = self {
-            ranges.insert(range.to_owned());
-            if ranges.len() > RANGES_PER_KEY_MAX {
-                *self = Self::Any;
-            }
-        }
-    }
-
-    fn ranges(self) -> Vec<String> {
-        match self {
-            Self::Ranges(ranges) => ranges.into_iter().collect(),
-            Self::Unsaid | Self::Any => Vec::new(),
-        }
-    }
-}
-
-/// Gathers keys, each once with what is said of it, and what is wrong with the others.
-#[derive(Default)]
-struct Gatherer {
-    keys: BTreeMap<(String, Option<String>), Mentioned>,
-    skipped: Vec<SkippedKey>,
-    errors: Vec<FieldError>,
-}
-
-impl Gatherer {
-    fn skip(&mut self, pointer: String, key: &str, reason: String) {
-        if self.skipped.len() < SKIPPED_NAMED_MAX {
-            self.skipped.push(SkippedKey { key: key.chars().take(EXCERPT_LEN_MAX).collect(), reason: reason.clone() });
-            self.errors.push(FieldError { pointer, detail: reason });
-        }
-    }
-
-    /// The canonical key of a text; otherwise it is skipped.
-    fn key(&mut self, pointer: &str, text: &str) -> Option<String> {
-        match ProductKey::parse(text) {
-            Ok((key, mended)) => {
-                if !mended.is_empty() {
-                    metrics::counter!("scheduler_purls_mended_total").increment(1);
-                }
-                Some(key.purl().as_str().to_owned())
-            }
-            Err(error) => {
-                self.skip(pointer.to_owned(), text, error.to_string());
-                None
-            }
-        }
-    }
-
-    fn add(&mut self, key: String, subcomponent: Option<String>, priority: Priority) -> &mut Mentioned {
-        let mentioned = self.keys.entry((key, subcomponent)).or_default();
-        mentioned.priority = mentioned.priority.max(priority);
-        mentioned
-    }
-
-    fn finish(self, export_id: ExportId, links: Vec<VulnLink>, window: Option<Value>) -> Result<ReadExport, Problem> {
-        if self.keys.is_empty() {
-            return Err(Problem::bad_places("no usable key is left in the export", self.errors));
-        }
-        let keys = self
-            .keys
-            .into_iter()
-            .map(|((key, subcomponent), Mentioned { priority, affected })| ChangedKey {
-                key,
-                priority,
-                subcomponent,
-                affected: affected.ranges(),
-            })
-            .collect();
-        Ok(ReadExport { export_id, keys, links, window: window.as_ref().and_then(read_window), skipped: self.skipped })
-    }
-}
-
 fn feedser(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
-    let body: FeedserBody = parse_foreign(content)?;
+    let body: FeedserBody<'_> = parse_foreign(content)?;
     let export_id = export_id(body.export_id)?;
     let keys = body.changed_product_keys.unwrap_or_default();
     let (kev, changes) = (body.kev.unwrap_or_default(), body.changes.unwrap_or_default());
@@ -248,29 +62,29 @@ fn feedser(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
     let kev: HashSet<String> = kev.iter().map(|id| id.to_ascii_uppercase()).collect();
     // Without any detail, a list of exploited vulnerabilities marks the whole export.
     let plain = if changes.is_empty() && !kev.is_empty() { Priority::Kev } else { Priority::Normal };
-    let mut gathered = Gatherer::default();
-    for (number, value) in keys.iter().enumerate() {
-        let pointer = format!("/changedProductKeys/{number}");
-        match value.as_str() {
+    let mut gathered = Gatherer::with_capacity(keys.len());
+    for (number, value) in keys.into_iter().enumerate() {
+        let pointer = || format!("/changedProductKeys/{number}");
+        match text(value) {
             Some(text) => {
-                if let Some(key) = gathered.key(&pointer, text) {
+                if let Some(key) = gathered.key(pointer, text) {
                     gathered.add(key, None, plain);
                 }
             }
-            None => gathered.skip(pointer, &value.to_string(), "a key is a string".to_owned()),
+            None => gathered.skip(pointer, value.get(), "a key is a string"),
         }
     }
     let mut links = BTreeSet::new();
-    for (number, value) in changes.iter().enumerate() {
-        let pointer = format!("/changes/{number}");
-        let change: ChangeBody = match element(value) {
+    for (number, value) in changes.into_iter().enumerate() {
+        let change: ChangeBody<'_> = match element(value) {
             Ok(change) => change,
             Err(error) => {
-                gathered.skip(pointer, &value.to_string(), error);
+                gathered.skip(|| format!("/changes/{number}"), value.get(), error);
                 continue;
             }
         };
-        let Some(key) = gathered.key(&format!("{pointer}/productKey"), &change.product_key) else { continue };
+        let pointer = || format!("/changes/{number}/productKey");
+        let Some(key) = gathered.key(pointer, change.product_key) else { continue };
         let severity = change.severity.as_deref().map(Severity::of_word);
         let exploited = change.vuln_id.as_ref().is_some_and(|id| kev.contains(&id.to_ascii_uppercase()));
         let priority = if exploited {
@@ -285,47 +99,62 @@ fn feedser(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
         }
         gathered.add(key, None, priority).affected.add(change.affected.as_ref());
     }
-    let links = links.into_iter().map(|(vuln_id, key, severity)| VulnLink { vuln_id, key, severity }).collect();
-    gathered.finish(export_id, links, body.window)
+    let links = links.into_iter().map(|(vuln_id, key, severity)| VulnLink {
+        vuln_id: vuln_id.into_owned(),
+        key: key.into_owned(),
+        severity,
+    });
+    let (links, window) = (links.collect(), body.window.as_ref().and_then(read_window));
+    let (keys, skipped) = gathered.finish()?;
+    Ok(ReadExport { export_id, keys, links, window, skipped })
 }
 
 fn vexer(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
-    let body: VexerBody = parse_foreign(content)?;
+    let body: VexerBody<'_> = parse_foreign(content)?;
     let export_id = export_id(body.export_id)?;
     count_within("changedClaims", body.changed_claims.len(), keys_max)?;
-    let mut gathered = Gatherer::default();
-    for (number, value) in body.changed_claims.iter().enumerate() {
-        let pointer = format!("/changedClaims/{number}");
-        let claim: ClaimBody = match element(value) {
+    let mut gathered = Gatherer::with_capacity(body.changed_claims.len());
+    for (number, value) in body.changed_claims.into_iter().enumerate() {
+        let claim: ClaimBody<'_> = match element(value) {
             Ok(claim) => claim,
             Err(error) => {
-                gathered.skip(pointer, &value.to_string(), error);
+                gathered.skip(|| format!("/changedClaims/{number}"), value.get(), error);
                 continue;
             }
         };
         if let Err(reason) = status_change(&claim.status) {
-            gathered.skip(format!("{pointer}/status"), &claim.product_key, reason);
+            gathered.skip(|| format!("/changedClaims/{number}/status"), &claim.product_key, reason);
             continue;
         }
-        let Some(key) = gathered.key(&format!("{pointer}/productKey"), &claim.product_key) else { continue };
+        let pointer = || format!("/changedClaims/{number}/productKey");
+        let Some(key) = gathered.key(pointer, claim.product_key) else { continue };
         let subcomponent = match claim.subcomponent {
             None => None,
-            Some(text) => match gathered.key(&format!("{pointer}/subcomponent"), &text) {
+            Some(text) => match gathered.key(|| format!("/changedClaims/{number}/subcomponent"), text) {
                 Some(subcomponent) => Some(subcomponent),
                 None => continue,
             },
         };
         gathered.add(key, subcomponent, Priority::Normal);
     }
-    gathered.finish(export_id, Vec::new(), body.window)
+    let (keys, skipped) = gathered.finish()?;
+    let window = body.window.as_ref().and_then(read_window);
+    Ok(ReadExport { export_id, keys, links: Vec::new(), window, skipped })
+}
+
+/// The text of a JSON string, where it stands unless it has escapes; `None` for any other value.
+fn text(value: &RawValue) -> Option<Cow<'_, str>> {
+    let raw = value.get();
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') { serde_json::from_str(raw).ok().map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
 }
 
 /// An element of a list of objects, or what is wrong with it.
-fn element<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, String> {
-    if !value.is_object() {
+fn element<'a, T: Deserialize<'a>>(value: &'a RawValue) -> Result<T, String> {
+    if !value.get().starts_with('{') {
         return Err("an object is wanted".to_owned());
     }
-    serde_json::from_value(value.clone()).map_err(|error| error.to_string())
+    serde_json::from_str(value.get()).map_err(|error| sentence(&error))
 }
 
 /// Whether a text tells of a change between two statuses that there are.
@@ -362,6 +191,7 @@ fn read_window(value: &Value) -> Option<Window> {
 
 #[cfg(test)]
 mod tests {
+    use super::gather::{AFFECTED_LEN_MAX, RANGES_PER_KEY_MAX};
     use super::*;
     use axum::http::StatusCode;
     use serde_json::json;
@@ -371,7 +201,9 @@ mod tests {
     }
 
     fn priorities(export: &ReadExport) -> Vec<(&str, Priority)> {
-        export.keys.iter().map(|key| (key.key.as_str(), key.priority)).collect()
+        let mut keys: Vec<_> = export.keys.iter().map(|key| (key.key.as_str(), key.priority)).collect();
+        keys.sort();
+        keys
     }
 
     #[test]
@@ -439,6 +271,31 @@ mod tests {
         let problem = feedser_of(&json!({ "exportId": "e", "changedProductKeys": ["x"] })).unwrap_err();
         assert_eq!(problem.status(), StatusCode::BAD_REQUEST);
         assert!(problem.document().to_string().contains("/changedProductKeys/0"));
+    }
+
+    #[test]
+    fn keys_are_the_same_however_they_are_written_in_json() {
+        for text in [r#""pkg:npm/a""#, r#""pkg\u003anpm/a""#, r#""pkg:NPM/a""#, r#"" pkg:npm/a""#] {
+            let content =
+                format!(r#"{{"exportId":"e","changedProductKeys":[{text}],"changes":[{{"productKey":{text}}}]}}"#);
+            let export = read(Source::Feedser, content.as_bytes(), 5).unwrap();
+            assert_eq!(priorities(&export), [("pkg:npm/a", Priority::Normal)], "{text}");
+            let content = format!(
+                r#"{{"exportId":"e","changedClaims":[{{"productKey":{text},"status":"none→\u0061ffected"}}]}}"#
+            );
+            let export = read(Source::Vexer, content.as_bytes(), 5).unwrap();
+            assert_eq!(priorities(&export), [("pkg:npm/a", Priority::Normal)], "{text}");
+        }
+        for broken in [r#""pkg:npm/\ud800""#, r#"["pkg:npm/a"]"#, "{}", "null"] {
+            let content = format!(r#"{{"exportId":"e","changedProductKeys":[{broken},"pkg:npm/b"]}}"#);
+            let export = read(Source::Feedser, content.as_bytes(), 5).unwrap();
+            assert_eq!((export.skipped.len(), priorities(&export).len()), (1, 1), "{broken}");
+        }
+        for malformed in ["\"a\u{1}\"", "[", "nul", r#""\q""#] {
+            let content = format!(r#"{{"exportId":"e","changedProductKeys":[{malformed},"pkg:npm/b"]}}"#);
+            let problem = read(Source::Feedser, content.as_bytes(), 5).unwrap_err();
+            assert_eq!(problem.document()["code"], "malformed-json", "{malformed}");
+        }
     }
 
     #[test]
