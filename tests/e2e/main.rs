@@ -5,6 +5,7 @@
 //! - `stream`: the event stream over reconnects, and many readers at once.
 //! - `disk`: a full disk, and the sync before the answer.
 //! - `documents`: real SBOMs of every kind.
+//! - `metrics`: every sample is described.
 //! - `golden`: a data folder of an earlier version opens.
 //! - `narrowing`: ranges of affected versions, from webhook to run and preview.
 //! - `openapi`: the OpenAPI document has every operation and every status that a test meets.
@@ -28,6 +29,7 @@ mod kills;
 mod large;
 mod limits;
 mod markdown;
+mod metrics;
 mod narrowing;
 mod openapi;
 mod pages;

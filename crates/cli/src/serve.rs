@@ -78,6 +78,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let render = recorder.handle();
     // A second service in one process (tests, the demo) shares the first one's recorder.
     let _ = metrics::set_global_recorder(recorder);
+    scheduler_telemetry::describe();
     let streams = CancellationToken::new();
     let here: Box<dyn Fn() -> String + Send + Sync> = Box::new(move || render.render());
     let (metrics, elsewhere) = match config.metrics_listen {

@@ -3,9 +3,11 @@
 //! - TEL-1: no secret, token, signature or body is ever a field or a message.
 //! - TEL-2: a collector that is away or slow costs spans, never a request: what waits to be sent is bounded.
 
+mod catalog;
 mod context;
 mod traces;
 
+pub use catalog::{Kind, METRICS, Metric, describe};
 pub use context::{continues, follows, traceparent};
 pub use traces::Collector;
 
