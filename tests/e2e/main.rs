@@ -5,6 +5,7 @@
 //! - `stream`: the event stream over reconnects, and many readers at once.
 //! - `disk`: a full disk, and the sync before the answer.
 //! - `documents`: real SBOMs of every kind.
+//! - `events_page`: the page of events says what is taken and told.
 //! - `metrics`: every sample is described.
 //! - `golden`: a data folder of an earlier version opens.
 //! - `narrowing`: ranges of affected versions, from webhook to run and preview.
@@ -24,6 +25,7 @@ mod client;
 mod disk;
 mod documents;
 mod durability;
+mod events_page;
 mod golden;
 mod kills;
 mod large;

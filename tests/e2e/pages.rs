@@ -19,7 +19,7 @@ use tokio::time::Instant;
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// What a block may be.
-const LANGUAGES: [&str; 8] = ["sh", "console", "text", "json", "yaml", "http", "python", "toml"];
+const LANGUAGES: [&str; 9] = ["sh", "console", "text", "mermaid", "json", "yaml", "http", "python", "toml"];
 
 /// The service as the README configures it.
 const CONFIGURE: &str = "stella-scheduler keys generate --out keys > scheduler.yaml
@@ -28,7 +28,7 @@ const SCANNER: &str = "python3 docs/howto/scanner.py";
 const SERVE: &str = "stella-scheduler --config scheduler.yaml serve";
 const FILL: &str = "stella-scheduler image import docs/start/sboms";
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 

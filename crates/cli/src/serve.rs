@@ -60,8 +60,10 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let listen = config.listen;
     let grace = config.grace;
     // The port first: a second instance must not touch the data before it knows that it is the second.
-    let listener = TcpListener::bind(listen).await.with_context(|| {
-        format!("cannot listen on {listen}; configuration key listen, or SCHEDULER__LISTEN, names another address")
+    let listener = TcpListener::bind(listen).await.map_err(|error| {
+        anyhow!(
+            "cannot listen on {listen}: {error}; configuration key listen, or SCHEDULER__LISTEN, names another address"
+        )
     })?;
     let address = listener.local_addr()?;
     let certificates = config.tls.clone().map(Certificates::load).transpose()?;

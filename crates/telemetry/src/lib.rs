@@ -12,6 +12,7 @@ pub use context::{continues, follows, traceparent};
 pub use traces::Collector;
 
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use std::io::IsTerminal;
 use std::time::Duration;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -50,6 +51,9 @@ impl Telemetry {
         let logs = tracing_subscriber::fmt::layer()
             .with_writer(std::io::stderr)
             .with_span_events(FmtSpan::NONE)
+            .with_ansi(
+                std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            )
             .with_target(false);
         let logs = if json_logs { logs.json().flatten_event(true).boxed() } else { logs.boxed() };
         // Spans of our own at every level; events are what logs are for.

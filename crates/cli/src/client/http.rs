@@ -297,6 +297,9 @@ fn unreachable_reason(error: &reqwest::Error) -> String {
     let mut cause: Option<&(dyn Error + 'static)> = error.source();
     while let Some(found) = cause {
         if let Some(io) = found.downcast_ref::<std::io::Error>() {
+            if io.to_string().contains("corrupt message") {
+                return "it does not speak TLS, so its address begins with http://".to_owned();
+            }
             match io.kind() {
                 std::io::ErrorKind::ConnectionRefused => return "connection refused".to_owned(),
                 std::io::ErrorKind::ConnectionReset => return "the connection was reset".to_owned(),

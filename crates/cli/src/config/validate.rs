@@ -304,7 +304,8 @@ fn webhook_key(path: &str, key: &raw::WebhookKey) -> Result<WebhookKey, ConfigEr
     match key.algorithm.as_str() {
         "hmac-sha256" => {
             let secret = secrets::secret_line(path, &key.secret_file, &key.secret_env, "secret")?;
-            WebhookKey::hmac(id, source, &secret, tenants).map_err(|e| ConfigError::at(format!("{path}.secretFile"), e))
+            let given = if key.secret_env.is_empty() { "secretFile" } else { "secretEnv" };
+            WebhookKey::hmac(id, source, &secret, tenants).map_err(|e| ConfigError::at(format!("{path}.{given}"), e))
         }
         "ed25519" => {
             let pem = match (key.public_key_file.as_str(), key.public_key_env.as_str()) {
