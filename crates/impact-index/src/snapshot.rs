@@ -15,6 +15,8 @@ const CHECKSUM_LEN: u64 = 8;
 /// A chunk is no longer than this.
 const CHUNK_BYTES_MAX: usize = 64 << 20;
 const ZSTD_LEVEL: i32 = 3;
+/// What a reader keeps of what it has decompressed: 8 MiB. The level asks for less.
+const WINDOW_LOG_MAX: u32 = 23;
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// What a snapshot is of.
@@ -152,7 +154,8 @@ impl SnapshotInfo {
 fn open(mut input: impl Read + Seek) -> Result<(Head, Chunks<impl BufRead>), SnapshotError> {
     let body_len = check(&mut input)?;
     input.seek(SeekFrom::Start(HEAD_LEN))?;
-    let decoder = zstd::Decoder::new(input.take(body_len))?.single_frame();
+    let mut decoder = zstd::Decoder::new(input.take(body_len))?.single_frame();
+    decoder.window_log_max(WINDOW_LOG_MAX)?;
     let mut chunks = Chunks(BufReader::with_capacity(BUFFER_BYTES, decoder));
     let head = Head::read(&chunks.next()?).ok_or_else(|| damaged("its head cannot be read"))?;
     Ok((head, chunks))
@@ -245,4 +248,22 @@ impl<R: BufRead> Chunks<R> {
 /// The checksum was right, so what cannot be decompressed was never a snapshot.
 fn unreadable(error: io::Error) -> SnapshotError {
     damaged(format!("it cannot be decompressed: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p10_a_chunk_is_at_most_so_long_when_written_and_when_read() {
+        let mut chunk = vec![7; CHUNK_BYTES_MAX];
+        let mut out = Vec::new();
+        put_chunk(&mut out, &chunk).unwrap();
+        assert_eq!(Chunks(&out[..]).next().unwrap(), chunk);
+        chunk.push(7);
+        assert!(matches!(put_chunk(&mut io::sink(), &chunk), Err(SnapshotError::Index(IndexError::Full(_)))));
+        out.clear();
+        put_bytes(&mut out, &chunk);
+        assert!(matches!(Chunks(&out[..]).next(), Err(SnapshotError::Damaged { .. })));
+    }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use scheduler_impact_index::{ImpactIndex, Query, SnapshotError, SnapshotInfo, Thresholds};
 use scheduler_model::{ImageDigest, ImagePlace};
 use std::collections::BTreeMap;
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
 fn taken(index: &ImpactIndex) -> Vec<u8> {
@@ -91,6 +91,59 @@ fn what_follows_a_snapshot_is_noticed() {
         let file = [small().as_slice(), rest].concat();
         assert!(matches!(read(&file).err(), Some(SnapshotError::Damaged { .. })));
     }
+}
+
+/// A file with a right checksum around a body.
+fn around(compressed: &[u8]) -> Vec<u8> {
+    let mut file = b"SIIXSNAP\x01\0\0\0".to_vec();
+    file.extend_from_slice(compressed);
+    let sum = xxhash_rust::xxh3::xxh3_64(&file);
+    file.extend_from_slice(&sum.to_le_bytes());
+    file
+}
+
+/// Lengths and counts that nothing follows: they are believed no further than there are bytes.
+#[test]
+fn p10_lengths_that_cannot_be_are_refused() {
+    const HUGE: &[u8] = b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
+    const U32_MAX: &[u8] = b"\xff\xff\xff\xff\x0f";
+    let chunk = |parts: &[&[u8]]| {
+        let content = parts.concat();
+        [&[u8::try_from(content.len()).unwrap()][..], &content].concat()
+    };
+    // A sequence, seven counts and the postings, all 0; then a tenant.
+    let (head, tenant) = (chunk(&[&[0; 9]]), chunk(&[b"\0\x04acme"]));
+    let check = |chunks: &[&[u8]], says: &str| {
+        let body = zstd::encode_all(&*chunks.concat(), 1).unwrap();
+        let refused = read(&around(&body)).err().unwrap();
+        assert!(matches!(refused, SnapshotError::Damaged { .. }), "{refused:?}");
+        assert!(refused.to_string().contains(says), "{refused}");
+    };
+    check(&[HUGE], "a chunk is too long");
+    check(&[&head, HUGE], "a chunk is too long");
+    // 64 MiB and one byte, and 64 MiB that are not there.
+    check(&[&head, b"\x81\x80\x80\x20"], "a chunk is too long");
+    check(&[&head, b"\x80\x80\x80\x20"], "it ends too early");
+    check(&[&head, b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"], "a length cannot be read");
+    check(&[&chunk(&[U32_MAX, U32_MAX, &[0; 7]]), &[0]], "was stored");
+    check(&[&chunk(&[&[0; 8], HUGE]), &[0]], "postings are missing");
+    check(&[&head, &chunk(&[b"\0", HUGE, b"acme"])], "a record cannot be read");
+    check(&[&head, &tenant, &chunk(&[b"\x05\0", &[7; 32], b"\0", U32_MAX, b"\0\0"])], "a record cannot be read");
+    check(&[&head, &tenant, &chunk(&[b"\x07\0", U32_MAX, b"\0\0"])], "a record cannot be read");
+}
+
+#[test]
+fn p10_a_frame_that_asks_for_much_memory_is_refused() {
+    let with_window = |log: u32| {
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.window_log(log).unwrap();
+        // The frame says how large its window is when its content is longer than what was buffered.
+        std::io::copy(&mut std::io::repeat(0).take(1 << 22), &mut encoder).unwrap();
+        read(&around(&encoder.finish().unwrap())).err().unwrap().to_string()
+    };
+    assert!(with_window(24).contains("it cannot be decompressed"), "{}", with_window(24));
+    // This one is read: it begins with an empty head.
+    assert!(with_window(23).contains("its head cannot be read"), "{}", with_window(23));
 }
 
 #[test]
