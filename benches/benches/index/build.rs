@@ -4,11 +4,14 @@ use crate::resolve;
 use scheduler_benches::{Catalog, Keys, Outcome, figure, percentile, ratio, rss_bytes, time_ms};
 use scheduler_impact_index::{Change, ImpactIndex, IndexError, PutImage, Thresholds, Want};
 use scheduler_model::purl::Component;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Few, so that the packages on their way in do not count for the memory of the index.
 const BATCH_LEN: u32 = 64;
+/// Many, where speed counts and memory does not.
+const LARGE_BATCH_LEN: u32 = 4096;
 
 /// Builds the catalog's index in a folder, weighs it and writes a checkpoint.
 pub fn into_folder(catalog: &Catalog, folder: &Path) -> Outcome {
@@ -44,7 +47,6 @@ pub fn apply_all(
     images: std::ops::Range<u32>,
     components: impl Fn(u32) -> Vec<Component>,
 ) -> Result<f64, IndexError> {
-    let tenant = Catalog::tenant();
     let mut total = 0.0;
     let mut first = images.start;
     while first < images.end {
@@ -52,29 +54,64 @@ pub fn apply_all(
         let batch: Vec<_> = (first..images.end.min(first + BATCH_LEN))
             .map(|image| {
                 let own = components(image % catalog.images);
-                let used = Catalog::used(image, own.len());
                 let end = packages.len() + own.len();
-                let positions: Vec<u32> =
-                    (packages.len()..end).filter_map(|position| u32::try_from(position).ok()).collect();
+                let positions = (packages.len()..end).filter_map(|position| u32::try_from(position).ok()).collect();
                 packages.extend(own);
-                (image, Catalog::digest(image), Catalog::place(image), positions, used)
+                (image, positions)
             })
             .collect();
-        let changes: Vec<Change<'_>> = batch
-            .iter()
-            .map(|(image, digest, place, components, used)| Change {
-                sequence: u64::from(*image) + 1,
-                tenant: &tenant,
-                digest,
-                put: Some(PutImage { place, components, used: used.as_deref() }),
-            })
-            .collect();
-        let (ms, applied) = time_ms(|| index.apply(&packages, &changes));
-        applied?;
-        total += ms;
+        total += apply(index, &packages, &batch)?;
         first += BATCH_LEN;
     }
     Ok(total)
+}
+
+/// The same for all images of a catalog whose packages are read, in larger batches that name each package once, as the service
+/// does it.
+pub fn apply_parsed(index: &ImpactIndex, catalog: &Catalog, parsed: &[Option<Component>]) -> Result<(), IndexError> {
+    let mut first = 0;
+    while first < catalog.images {
+        let mut packages = Vec::new();
+        let mut known = HashMap::new();
+        let batch: Vec<_> = (first..catalog.images.min(first + LARGE_BATCH_LEN))
+            .map(|image| {
+                let mut position = |rank| {
+                    let package = parsed.get(rank as usize)?.as_ref()?;
+                    Some(*known.entry(rank).or_insert_with(|| {
+                        packages.push(package.clone());
+                        u32::try_from(packages.len() - 1).unwrap_or(u32::MAX)
+                    }))
+                };
+                (image, catalog.ranks(image).into_iter().filter_map(&mut position).collect())
+            })
+            .collect();
+        apply(index, &packages, &batch)?;
+        first += LARGE_BATCH_LEN;
+    }
+    Ok(())
+}
+
+/// Applies images with the positions of their packages; gives the time that the index took, in milliseconds.
+fn apply(index: &ImpactIndex, packages: &[Component], images: &[(u32, Vec<u32>)]) -> Result<f64, IndexError> {
+    let tenant = Catalog::tenant();
+    let images: Vec<_> = images
+        .iter()
+        .map(|(image, components)| {
+            let used = Catalog::used(*image, components.len());
+            (*image, Catalog::digest(*image), Catalog::place(*image), components, used)
+        })
+        .collect();
+    let changes: Vec<Change<'_>> = images
+        .iter()
+        .map(|(image, digest, place, components, used)| Change {
+            sequence: u64::from(*image) + 1,
+            tenant: &tenant,
+            digest,
+            put: Some(PutImage { place, components, used: used.as_deref() }),
+        })
+        .collect();
+    let (ms, applied) = time_ms(|| index.apply(packages, &changes));
+    applied.map(|()| ms)
 }
 
 /// How long readers take while images come in as fast as they can, against how long they take alone.
