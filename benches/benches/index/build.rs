@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Few, so that the packages on their way in do not count for the memory of the index.
-const BATCH_LEN: u32 = 64;
+const BATCH_LEN: u32 = 8;
 /// Many, where speed counts and memory does not.
 const LARGE_BATCH_LEN: u32 = 4096;
 
