@@ -331,10 +331,10 @@ async fn ingest() {
     }
     let indexed = began.elapsed().as_secs_f64();
     let images = INGEST_IMAGES as f64;
-    println!("figure ingest-bulk-durable {:.0} images/s", images / durable);
-    println!("figure ingest-bulk {:.0} images/s", images / indexed);
+    println!("figure ingest-bulk-http-durable {:.0} images/s", images / durable);
+    println!("figure ingest-bulk-http {:.0} images/s", images / indexed);
     let processor = service.processor_seconds() - before;
-    println!("figure ingest-bulk-processor {:.0} us/image", processor / images * 1e6);
+    println!("figure ingest-bulk-http-processor {:.0} us/image", processor / images * 1e6);
 }
 
 async fn event_to_verdict() {
