@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint docs conformance ci bench build release schemathesis soak study services
+.PHONY: help setup install demo test lint docs conformance ci bench build release schemathesis soak study services
 
 ENV = eval "$$(scripts/build-env)"
 # Where the shared conformance suite and test data are looked for; tests that need them say so when they are absent.
@@ -20,6 +20,14 @@ build: setup ## Builds the binary in the profile that tests and the demo use.
 
 release: setup ## Builds the optimised binary.
 	@$(ENV); cargo build --locked --release -p stella-scheduler
+
+# Where `make install` puts the binary.
+BIN ?= $(if $(filter 0,$(shell id -u)),/usr/local/bin,$(HOME)/.local/bin)
+
+install: build ## Puts the binary into BIN: /usr/local/bin for root, else ~/.local/bin.
+	@$(ENV); install -D -s -m 755 "$$CARGO_TARGET_DIR/debug/stella-scheduler" "$(BIN)/stella-scheduler"
+	@echo "installed $(BIN)/stella-scheduler"
+	@case ":$$PATH:" in *":$(BIN):"*) ;; *) echo 'it is not on the path yet: export PATH="$(BIN):$$PATH"';; esac
 
 demo: build ## Runs the main job on a sample catalog; KEEP=1 leaves it running, ARGS passes options.
 	@$(ENV); "$$CARGO_TARGET_DIR/debug/stella-scheduler" demo $(if $(KEEP),--keep) $(ARGS)

@@ -1,5 +1,6 @@
 //! The built binary from outside: over HTTP, by signals, on a data folder of its own.
 //!
+//! - `cli`: what the program says where something is wrong, at a terminal and in a pipe.
 //! - `durability`: kill -9 at any moment loses nothing that was acknowledged and doubles nothing.
 //! - `limits`: every limit of the interface, on both sides.
 //! - `stream`: the event stream over reconnects, and many readers at once.
@@ -21,6 +22,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed step has to stop the test")]
 
 mod catalog;
+mod cli;
 mod client;
 mod disk;
 mod documents;

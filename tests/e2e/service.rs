@@ -128,15 +128,30 @@ impl Service {
         }
     }
 
+    /// Where it is reached.
+    pub fn url(&self) -> &str {
+        &self.address
+    }
+
+    /// Sends a signal, as `TERM`, and does not wait.
+    pub fn signal(&self, name: &str) {
+        // `kill` and not a system call of ours: that would be unsafe code.
+        drop(Command::new("kill").args([&format!("-{name}"), &self.pid().to_string()]).status());
+    }
+
     /// Sends SIGTERM and does not wait.
     pub fn ask_to_end(&self) {
-        // `kill` and not a system call of ours: that would be unsafe code.
-        drop(Command::new("kill").args(["-TERM", &self.pid().to_string()]).status());
+        self.signal("TERM");
     }
 
     /// SIGTERM; gives the exit code.
     pub async fn stop(&mut self) -> Option<i32> {
         self.ask_to_end();
+        self.ended().await
+    }
+
+    /// Waits for the process to end; gives the exit code.
+    pub async fn ended(&mut self) -> Option<i32> {
         let mut child = self.child.take().unwrap();
         let ended = tokio::task::spawn_blocking(move || child.wait().unwrap());
         tokio::time::timeout(START_MAX, ended).await.unwrap().unwrap().code()

@@ -48,7 +48,12 @@ struct ScheduleQuery {
 #[schema(example = json!({ "enabled": false }))]
 #[expect(dead_code, reason = "described here; a patch is merged as JSON")]
 struct SchedulePatch {
-    #[schema(nullable = false, min_length = 1, max_length = 200)]
+    #[schema(
+        nullable = false,
+        min_length = 1,
+        max_length = 200,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
     name: Option<String>,
     enabled: Option<bool>,
     when_cron: Option<CronText>,

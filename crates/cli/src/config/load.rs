@@ -137,6 +137,42 @@ mod tests {
         }
     }
 
+    /// Every key that has a value, as its variable is called.
+    fn leaves(value: &Value, name: &str, found: &mut Vec<(String, Value)>) {
+        match value.as_object().filter(|members| !members.is_empty()) {
+            Some(members) => {
+                members
+                    .iter()
+                    .for_each(|(key, below)| leaves(below, &format!("{name}__{}", key.to_uppercase()), found));
+            }
+            None => found.push((name.to_owned(), value.clone())),
+        }
+    }
+
+    #[test]
+    fn every_key_has_a_variable() {
+        let mut found = Vec::new();
+        leaves(&serde_json::to_value(File::default()).unwrap()["scheduler"], "SCHEDULER", &mut found);
+        assert!(found.len() > 60, "{}", found.len());
+        for (name, default) in found {
+            let (own, other) = match &default {
+                Value::String(text) => (text.clone(), "another".to_owned()),
+                Value::Bool(value) => (value.to_string(), (!value).to_string()),
+                Value::Number(number) => (number.to_string(), "1".to_owned()),
+                Value::Array(_) => ("[]".to_owned(), "[]".to_owned()),
+                Value::Object(_) | Value::Null => (default.to_string(), default.to_string()),
+            };
+            for text in [own, other] {
+                let file = with("", &[(&name, &text)]).unwrap_or_else(|error| panic!("{name}={text}: {error}"));
+                let mut now = Vec::new();
+                leaves(&serde_json::to_value(&file).unwrap()["scheduler"], "SCHEDULER", &mut now);
+                let (_, value) = now.iter().find(|(known, _)| *known == name).unwrap();
+                let told = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                assert_eq!(told, text, "{name}");
+            }
+        }
+    }
+
     #[test]
     fn an_empty_file_is_all_defaults() {
         assert_eq!(with("", &[]).unwrap().scheduler.listen, "127.0.0.1:8585");

@@ -19,6 +19,7 @@ use indicatif::ProgressBar;
 use reqwest::Method;
 use scheduler_model::ImageDigest;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Documents, and bytes of them, that are read and sent together.
@@ -27,6 +28,9 @@ const BATCH_BYTES_MAX: usize = 16 << 20;
 
 /// SBOMs on their way at a time.
 const SBOMS_IN_FLIGHT: usize = 8;
+
+/// Remarks on documents that are shown; `--json` has all of them.
+const REMARKS_SHOWN_MAX: usize = 20;
 
 /// Skipped purls that are named for one document.
 const SKIPPED_SHOWN_MAX: usize = 5;
@@ -117,6 +121,9 @@ struct Import<'a> {
     out: Output,
     bar: &'a ProgressBar,
     taken: u64,
+    /// The images that the documents are of: several may be of one.
+    images: HashSet<String>,
+    remarks: usize,
     components: u64,
     skipped: u64,
     failed: u64,
@@ -126,7 +133,17 @@ struct Import<'a> {
 
 impl<'a> Import<'a> {
     fn new(out: Output, bar: &'a ProgressBar) -> Self {
-        Self { out, bar, taken: 0, components: 0, skipped: 0, failed: 0, named_by_file: 0 }
+        Self {
+            out,
+            bar,
+            taken: 0,
+            images: HashSet::new(),
+            remarks: 0,
+            components: 0,
+            skipped: 0,
+            failed: 0,
+            named_by_file: 0,
+        }
     }
 
     /// Sends a batch and says what became of each document, in the order of the files.
@@ -186,21 +203,25 @@ impl<'a> Import<'a> {
         self.taken += 1;
         self.components += answer.get("components").and_then(Value::as_u64).unwrap_or(0);
         self.skipped += skipped.len() as u64;
+        self.images.insert(cell(&answer, "/imageDigest"));
+        let mut remarks: Vec<String> = notes.to_vec();
+        let named = skipped.iter().take(SKIPPED_SHOWN_MAX);
+        remarks.extend(named.map(|one| format!("skipped {}: {}", cell(one, "/purl"), cell(one, "/reason"))));
+        if skipped.len() > SKIPPED_SHOWN_MAX {
+            remarks.push(format!("… and {} more", skipped.len() - SKIPPED_SHOWN_MAX));
+        }
+        let shown = REMARKS_SHOWN_MAX.saturating_sub(self.remarks).min(remarks.len());
+        self.remarks += remarks.len();
         let (out, bar) = (self.out, self.bar);
         bar.suspend(|| {
-            for note in notes {
-                out.remark(&format!("{}: {note}", clean(&file)));
-            }
-            for one in skipped.iter().take(SKIPPED_SHOWN_MAX) {
-                out.remark(&format!("{}: skipped {}: {}", clean(&file), cell(one, "/purl"), cell(one, "/reason")));
-            }
-            if skipped.len() > SKIPPED_SHOWN_MAX {
-                out.remark(&format!("{}: … and {} more", clean(&file), skipped.len() - SKIPPED_SHOWN_MAX));
+            for remark in remarks.iter().take(shown) {
+                out.remark(&format!("{}: {remark}", clean(&file)));
             }
             if out.json {
                 if let Some(members) = answer.as_object_mut() {
                     members.insert("file".to_owned(), json!(file));
                     members.insert("format".to_owned(), json!(format));
+                    members.insert("notes".to_owned(), json!(notes));
                 }
                 return out.document(&answer);
             }
@@ -235,15 +256,25 @@ impl<'a> Import<'a> {
                 "{documents} no repository: the file's name stands for it; `--repository NAME` gives another"
             ));
         }
-        let (images, components) = (count(self.taken, "image"), count(self.components, "component"));
+        if self.remarks > REMARKS_SHOWN_MAX {
+            let more = count((self.remarks - REMARKS_SHOWN_MAX) as u64, "more remark");
+            self.out.remark(&format!("{more}; `--json` has all of them"));
+        }
+        let (images, components) = (count(self.images.len() as u64, "image"), count(self.components, "component"));
         if self.taken + self.failed == 0 {
             bail!("there was nothing to import: of a folder, files ending in .json, .gz and .zst are read");
         }
-        self.out.say(&format!("imported {images}, {components}{skipped}"))?;
+        // Several documents may be of one image.
+        let documents = if self.taken == self.images.len() as u64 {
+            String::new()
+        } else {
+            format!(" from {} documents", self.taken)
+        };
+        self.out.say(&format!("imported {images}{documents}, {components}{skipped}"))?;
         match self.failed {
             0 => Ok(()),
-            1 => bail!("1 document could not be taken; it is named above"),
-            failed => bail!("{failed} documents could not be taken; they are named above"),
+            1 => bail!("1 document could not be taken; `error:` above names it"),
+            failed => bail!("{failed} documents could not be taken; `error:` above names each"),
         }
     }
 }

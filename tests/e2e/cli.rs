@@ -1,0 +1,180 @@
+//! The program at a terminal, in a pipe, and where something is wrong: exit codes, sentences with the way out, no colours in files.
+
+use crate::service::{Service, write_private};
+use serde_json::json;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stella-scheduler"));
+    command.stdin(Stdio::null());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// It fails with this code, with nothing on stdout, and says all of this.
+fn fails(output: &Output, code: i32, said: &[&str]) {
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!((output.status.code(), stdout.as_str()), (Some(code), ""), "{stderr}");
+    for part in said {
+        assert!(stderr.contains(part), "`{part}` is not in: {stderr}");
+    }
+    assert!(stderr.starts_with("error: "), "{stderr}");
+}
+
+fn serve(folder: &Path, yaml: &str, variables: &[(&str, &str)]) -> Output {
+    let config = folder.join("config.yaml");
+    std::fs::write(&config, yaml).unwrap();
+    let mut command = program();
+    command.args(["--config", config.to_str().unwrap(), "serve"]).envs(variables.iter().copied()).current_dir(folder);
+    command.output().unwrap()
+}
+
+#[test]
+fn a_configuration_that_is_wrong_is_answered_with_the_key_and_the_way_out() {
+    let folder = TempDir::new().unwrap();
+    for (yaml, variables, said) in [
+        ("scheduler: { lstien: x }", vec![], ["lstien", "did you mean `listen`?"]),
+        ("scheduler: { limits: { maxJobsPerRun: many } }", vec![], ["limits.maxJobsPerRun", "wanted a whole number"]),
+        ("scheduler: { telemetry: 5 }", vec![], ["telemetry", "keys with values"]),
+        (
+            "scheduler: { integrates: { scannerUrl: 'http://a:hunter2@h/?q' } }",
+            vec![],
+            ["integrates.scannerUrl", "query"],
+        ),
+        (
+            "scheduler: {}",
+            vec![("SCHEDULER__LIMITS__MAXJOBPERRUN", "5")],
+            ["SCHEDULER__LIMITS__MAXJOBPERRUN", "did you mean SCHEDULER__LIMITS__MAXJOBSPERRUN?"],
+        ),
+        (
+            "scheduler: {}",
+            vec![("SCHEDULER__LIMITS__MAXJOBSPERRUN", "many")],
+            ["limits.maxJobsPerRun", "the variable SCHEDULER__LIMITS__MAXJOBSPERRUN says so"],
+        ),
+    ] {
+        let output = serve(folder.path(), yaml, &variables);
+        fails(&output, 1, &said);
+        assert!(!text(&output.stderr).contains("hunter2"), "{yaml}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_service_is_told_what_the_first_one_holds() {
+    let service = Service::start(json!({})).await;
+    let folder = TempDir::new().unwrap();
+    let address = service.url().trim_start_matches("http://").to_owned();
+    let output = serve(folder.path(), &format!("scheduler: {{ listen: '{address}' }}"), &[]);
+    fails(&output, 1, &[&address, "in use", "SCHEDULER__LISTEN"]);
+    let held = json!({ "scheduler": { "listen": "127.0.0.1:0", "dataDir": service.data() } }).to_string();
+    fails(&serve(folder.path(), &held, &[]), 1, &["is in use by another process", "--data-dir"]);
+}
+
+#[test]
+fn wrong_usage_is_2_and_tells_the_possible_values() {
+    for (arguments, said) in [
+        (&["schedule", "create", "--name", "a", "--on", "nobody"][..], &["feedser", "vexer"][..]),
+        (&["run", "images", "r", "--outcome", "good"], &["delta", "unchanged", "failed", "skipped"]),
+        (&["run", "list", "--state", "gone"], &["planning", "cancelled"]),
+        (&["event", "post", "--source", "feedser", "--key-id", "k", "-"], &["--secret-file", "--private-key-file"]),
+        (&["--tenant", "a b", "image", "list"], &["--tenant", "1 to 64"]),
+    ] {
+        fails(&program().args(arguments).output().unwrap(), 2, said);
+    }
+    let nowhere = program().args(["--server", "http://me:hunter2@127.0.0.1:9", "run", "list"]).output().unwrap();
+    fails(&nowhere, 1, &["cannot reach http://127.0.0.1:9", "stella-scheduler serve"]);
+    let folder = TempDir::new().unwrap();
+    let nothing = program().args(["image", "import"]).arg(folder.path()).output().unwrap();
+    fails(&nothing, 1, &["nothing to import", ".json"]);
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_failure_and_a_full_disk_is_one() {
+    let shell = |script: &str| {
+        let program = env!("CARGO_BIN_EXE_stella-scheduler");
+        Command::new("bash").args(["-c", &script.replace("PROGRAM", program)]).output().unwrap()
+    };
+    for command in ["openapi", "completions bash", "--help"] {
+        let output = shell(&format!("PROGRAM {command} | head -1 > /dev/null; exit ${{PIPESTATUS[0]}}"));
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{command}");
+    }
+    let full = shell("PROGRAM openapi > /dev/full");
+    assert_eq!(full.status.code(), Some(1));
+    assert!(text(&full.stderr).contains("No space left"), "{}", text(&full.stderr));
+}
+
+#[test]
+fn completions_know_commands_options_and_values() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = program().args(["completions", shell]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        let script = text(&output.stdout);
+        for word in ["schedule", "doctor", "keys-file", "content-refresh", "unchanged", "vexer"] {
+            assert!(script.contains(word), "{shell} does not complete {word}");
+        }
+        if shell == "bash" {
+            let folder = TempDir::new().unwrap();
+            std::fs::write(folder.path().join("c"), script).unwrap();
+            assert!(Command::new("bash").arg("-n").arg(folder.path().join("c")).status().unwrap().success());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_written_to_files_has_no_colours() {
+    let mut service = Service::start(json!({ "telemetry": { "logFormat": "pretty" } })).await;
+    assert_eq!(service.stop().await, Some(0));
+    assert!(service.log().contains("draining") && !service.log().contains('\u{1b}'), "{}", service.log());
+    let help = program().arg("--help").output().unwrap();
+    assert!(!text(&help.stdout).contains('\u{1b}'));
+}
+
+#[test]
+fn p12_doctor_shows_no_secret() {
+    let folder = TempDir::new().unwrap();
+    let secret = folder.path().join("secret");
+    write_private(&secret, "doctor-secret-0a1b2c3d4e5f");
+    let config = folder.path().join("config.yaml");
+    let settings = json!({ "scheduler": {
+        "listen": "127.0.0.1:9", "dataDir": folder.path().join("data"),
+        "integrates": { "scannerUrl": "http://me:hunter2@127.0.0.1:9", "timeoutSeconds": 1, "auth": { "tokenFile": secret } },
+        "telemetry": { "otlpEndpoint": "http://me:hunter3@127.0.0.1:9" },
+        "webhooks": { "keys": [{ "id": "f", "source": "feedser", "algorithm": "hmac-sha256", "secretFile": secret }] },
+    } });
+    std::fs::write(&config, settings.to_string()).unwrap();
+    for form in [&["doctor"][..], &["doctor", "--json"]] {
+        let output = program().arg("--config").arg(&config).args(form).output().unwrap();
+        let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(1), "the scanner is away: {said}");
+        for word in ["hunter", "doctor-secret"] {
+            assert!(!said.contains(word), "{word} is in {said}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ctrl_c_drains_and_a_second_one_ends_at_once() {
+    // A scanner that takes a call and never answers holds the drain up for the whole grace.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let scanner = format!("http://{}", silent.local_addr().unwrap());
+    let settings = json!({
+        "integrates": { "scannerUrl": scanner, "timeoutSeconds": 500 }, "queue": { "leaseSeconds": 600 },
+        "shutdown": { "graceSeconds": 300 },
+    });
+    let mut service = Service::start(settings).await;
+    let client = service.client("default");
+    client.put(&format!("/images/{}/bom-index", crate::catalog::digest(1)), &crate::catalog::sidecar(1)).await;
+    client.start_run(&json!({})).await;
+    let (_call, _) = silent.accept().unwrap();
+    service.signal("INT");
+    crate::client::eventually("the drain", async || service.log().contains("once more").then_some(())).await;
+    service.signal("INT");
+    let ended = tokio::time::timeout(Duration::from_secs(60), service.ended()).await;
+    assert_eq!(ended.unwrap(), Some(1), "{}", service.log());
+    assert!(service.log().contains("interrupted twice"), "{}", service.log());
+}
