@@ -226,6 +226,16 @@ async fn a_policy_revision_that_cannot_be_one_is_refused_and_one_beyond_the_limi
             refused(&answer, "/policyRevision");
         }
     }
+    for (revision, status) in
+        [("r".repeat(256), 201), ("r".repeat(257), 400), (String::new(), 400), ("a\r\nb".to_owned(), 400)]
+    {
+        let body = json!({ "name": status.to_string(), "enabled": false, "onlyIf": { "policyRevision": revision } });
+        let answer = client.post("/schedules", &body).await;
+        assert_eq!(answer.status, status, "{}", answer.text);
+        if status == 400 {
+            refused(&answer, "/onlyIf/policyRevision");
+        }
+    }
     refused(&tell(json!({ "policyRevision": "a\u{7}" })).await, "/policyRevision");
     refused(&tell(json!({ "policyRevision": "a", "previous": "" })).await, "/previous");
     refused(&tell(json!({ "policyRevision": "a", "since": "b" })).await, "/since");
@@ -312,6 +322,38 @@ async fn note_18_a_hole_between_windows_is_shown_counted_and_logged_until_a_late
     // Another tenant has no schedule that hears it, and so no cursor; nor has the other source.
     assert_eq!(cursor(&client.of("other")).await, None);
     assert_eq!(client.get("/cursors").await.body["items"].as_array().unwrap().len(), 1);
+    // A window that means nothing is no reason to refuse changed packages, and moves nothing.
+    let ignored = export_of(&client, "e-4", &["pkg:npm/a"], (&hour(9), &hour(8))).await;
+    assert_eq!(ignored.body["windowIgnored"], "it ends before it begins", "{}", ignored.text);
+    let future = export_of(&client, "e-5", &["pkg:npm/a"], (&hour(9), "2190-01-01T00:00:00Z")).await;
+    assert!(future.body["windowIgnored"].as_str().unwrap().contains("clocks is wrong"), "{}", future.text);
+    let same = cursor_at(&client, "e-5").await;
+    assert_eq!((same["windowEnd"].clone(), same["holes"].clone()), (mended["windowEnd"].clone(), json!([])));
+    assert_eq!(service.log().matches("the window of an export is ignored").count(), 2);
+}
+
+#[tokio::test]
+async fn cursors_come_in_pages_like_every_list() {
+    let scanner = Promises::start(Duration::ZERO);
+    let service = Service::start(json!({ "integrates": { "scannerUrl": scanner.server.url() } })).await;
+    let client = service.client("default");
+    client.post("/schedules", &json!({ "name": "both", "onEvents": ["feedser", "vexer"] })).await;
+    client.post_event("feedser", &json!({ "exportId": "f", "changedProductKeys": ["pkg:npm/a"] })).await;
+    let claims = json!([{ "productKey": "pkg:npm/a", "vulnId": "CVE-2026-1", "status": "affected→fixed" }]);
+    client.post_event("vexer", &json!({ "exportId": "v", "changedClaims": claims })).await;
+    eventually("both are planned", async || (client.all("/cursors").await.len() == 2).then_some(())).await;
+    let mut sources = Vec::new();
+    let mut path = "/cursors?limit=1".to_owned();
+    loop {
+        let page = client.get(&path).await;
+        sources.extend(page.body["items"].as_array().unwrap().iter().map(|item| item["source"].clone()));
+        let Some(next) = page.body["nextCursor"].as_str() else { break };
+        path = format!("/cursors?limit=1&cursor={next}");
+    }
+    assert_eq!(sources, [json!("feedser"), json!("vexer")]);
+    for wrong in ["limit=0", "limit=501", "limit=x", "cursor=zz"] {
+        assert_eq!(client.get(&format!("/cursors?{wrong}")).await.status, 400, "{wrong}");
+    }
 }
 
 #[tokio::test]

@@ -143,6 +143,9 @@ pub enum Reason {
     /// `L`, `W` or `#` in a field or a place where it means nothing.
     #[error("`L`, `W` and `#` do not belong here")]
     Special,
+    /// `W`, `L` or `#` of a range or a step.
+    #[error("`W`, `L` and `#` are about one day, not about a range or a step")]
+    SpecialOfSeveral,
     /// `L` alone as a day of the week, without a `?`.
     #[error("`L` alone is a day of the week only where `?` stands for the day of the month; write `SAT`")]
     LastWithoutQuestionMark,

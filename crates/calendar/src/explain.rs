@@ -2,6 +2,7 @@
 
 use crate::days::{Join, Mask, MonthDays, WeekDays, bits};
 use crate::expr::Fields;
+use crate::field::YEAR_FIELD;
 
 /// Up to so many times of a day are told one by one.
 const TIMES_MAX: u32 = 6;
@@ -41,8 +42,10 @@ pub(crate) fn explain(fields: &Fields) -> String {
         text.push_str(&format!(" in {}", listed(&spans(bits(fields.months), |month| name(&MONTHS, *month, 1)), "and")));
     }
     if let Some(years) = &fields.years {
-        let years: Vec<String> = spans(years.iter().filter_map(|year| u32::try_from(*year).ok()), u32::to_string);
-        text.push_str(&format!(" in {}", listed(&years, "and")));
+        let years = || years.iter().filter_map(|year| u32::try_from(*year).ok());
+        if !years().eq(YEAR_FIELD.0..=YEAR_FIELD.1) {
+            text.push_str(&format!(" in {}", listed(&spans(years(), u32::to_string), "and")));
+        }
     }
     text
 }
@@ -225,6 +228,7 @@ mod tests {
             ("* * * * *", "every minute"),
             ("0 * * * *", "every hour"),
             ("@hourly", "every hour"),
+            ("@Daily", "at 00:00 every day"),
             ("5 * * * *", "every hour at minute 5"),
             ("20 */4 * * *", "at 00:20, 04:20, 08:20, 12:20, 16:20 and 20:20 every day"),
             ("30 */2 * * *", "every 2 hours at minute 30"),
@@ -250,6 +254,7 @@ mod tests {
             ("0 0 13 * 5", "at 00:00 on the 13th of the month or on Friday"),
             ("0 0 */10 * 5", "at 00:00 on Friday if it is the 1st, the 11th, the 21st or the 31st of the month"),
             ("0 0 1 1,4,6-8 *", "at 00:00 on the 1st of the month in January, April and June to August"),
+            ("0 0 12 1 1 ? *", "at 12:00 on the 1st of the month in January"),
             ("0 0 12 1 1 ? 2026-2028", "at 12:00 on the 1st of the month in January in 2026 to 2028"),
         ];
         for (expr, expected) in cases {

@@ -27,7 +27,7 @@ pub(crate) fn parse(source: &str) -> Result<Fields, CronError> {
     let items = split(source);
     let Some(first) = items.first() else { return Err(whole(Reason::Empty)) };
     if first.text.starts_with('@') {
-        let found = NICKNAMES.iter().find(|(name, _)| items.len() == 1 && *name == first.text);
+        let found = NICKNAMES.iter().find(|(name, _)| items.len() == 1 && name.eq_ignore_ascii_case(first.text));
         let Some((_, meaning)) = found else { return Err(whole(Reason::Nickname)) };
         return fields(&split(meaning)).map_err(|error| CronError { position: first.position, ..error });
     }
@@ -124,6 +124,11 @@ fn mask(field: Field, quartz: bool, text: Item<'_>) -> Result<Mask, CronError> {
     Ok(masks.into_iter().fold(0, |all, mask| all | mask))
 }
 
+/// Whether a text, of which `L`, `W` or `#` is a part, means no range and no step.
+fn is_one(text: &str) -> bool {
+    !text.trim_start_matches("L-").contains(['-', '/', '*'])
+}
+
 fn month_day_field(quartz: bool, text: Item<'_>) -> Result<MonthDays, CronError> {
     let mut days = MonthDays::default();
     let read = |spec: &Spec, item: Item<'_>| {
@@ -141,7 +146,8 @@ fn month_day_field(quartz: bool, text: Item<'_>) -> Result<MonthDays, CronError>
         {
             one.nearest = 1 << spec.value(Item { text: n, ..item })?;
         } else if upper.starts_with(['L', 'W']) || upper.ends_with(['L', 'W']) {
-            return Err(spec.error(item, Reason::Special));
+            let reason = if is_one(&upper) { Reason::Special } else { Reason::SpecialOfSeveral };
+            return Err(spec.error(item, reason));
         } else {
             one.days = to_mask(&spec.values(item)?);
         }
@@ -171,8 +177,14 @@ fn week_day_field(quartz: bool, text: Item<'_>) -> Result<WeekDays, CronError> {
             let Some(slot) = slot.and_then(|slot| one.nth.get_mut(slot)) else {
                 return Err(spec.error(item, Reason::Nth));
             };
+            if !is_one(day) {
+                return Err(spec.error(item, Reason::SpecialOfSeveral));
+            }
             *slot = 1 << bit(spec.value(Item { text: day, ..item })?);
         } else if let Some(day) = item.text.strip_suffix(['L', 'l']) {
+            if !is_one(day) {
+                return Err(spec.error(item, Reason::SpecialOfSeveral));
+            }
             one.last = 1 << bit(spec.value(Item { text: day, ..item })?);
         } else {
             one.days = spec.values(item)?.into_iter().fold(0, |mask, value| mask | 1 << bit(value));

@@ -24,6 +24,24 @@ fn a_refusal_names_the_field_the_text_and_the_reason() {
         ("0 ? * * *", Field::Hour, 2, "hour field `?`: `?` stands alone in one of the two day fields, nowhere else"),
         ("0 L * * *", Field::Hour, 2, "hour field `L`: `L`, `W` and `#` do not belong here"),
         (
+            "0 0 1-5W * *",
+            Field::DayOfMonth,
+            4,
+            "day-of-month field `1-5W`: `W`, `L` and `#` are about one day, not about a range or a step",
+        ),
+        (
+            "0 0 * * 1-5#2",
+            Field::DayOfWeek,
+            8,
+            "day-of-week field `1-5#2`: `W`, `L` and `#` are about one day, not about a range or a step",
+        ),
+        (
+            "0 0 * * */2L",
+            Field::DayOfWeek,
+            8,
+            "day-of-week field `*/2L`: `W`, `L` and `#` are about one day, not about a range or a step",
+        ),
+        (
             "0 0 12 ? * ?",
             Field::DayOfWeek,
             11,

@@ -62,6 +62,7 @@ pub struct OnlyIf {
     #[cfg_attr(feature = "openapi", schema(maximum = 36_500))]
     pub last_report_older_than_days: Option<u32>,
     /// The policy that reports should be under; sent with every report call too.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy_revision: Option<String>,
 }

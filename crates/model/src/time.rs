@@ -76,9 +76,11 @@ impl Timestamp {
 }
 
 impl From<DateTime<Utc>> for Timestamp {
-    /// Cuts to whole milliseconds, so that what is shown is what is stored.
+    /// Cuts to whole milliseconds, so that what is shown is what is stored. A leap second, which UTC in milliseconds does not
+    /// have, is the last millisecond before it ends, not one of the day that follows.
     fn from(time: DateTime<Utc>) -> Self {
-        Self::from_millis(time.timestamp_millis())
+        let millis = i64::from(time.timestamp_subsec_millis().min(999));
+        Self::from_millis(time.timestamp().saturating_mul(1000).saturating_add(millis))
     }
 }
 
@@ -98,5 +100,19 @@ impl From<Timestamp> for String {
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.to_rfc3339_opts(SecondsFormat::Millis, true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leap_second_is_of_the_day_that_it_ends() {
+        let read = |text: &str| Timestamp::parse(text).unwrap().to_string();
+        assert_eq!(read("2026-06-30T23:59:60Z"), "2026-06-30T23:59:59.999Z");
+        assert_eq!(read("2026-06-30T23:59:60.5Z"), "2026-06-30T23:59:59.999Z");
+        assert_eq!(read("2026-06-30T23:59:59.9996Z"), "2026-06-30T23:59:59.999Z");
+        assert_eq!(read("1969-12-31T23:59:59.25Z"), "1969-12-31T23:59:59.250Z");
     }
 }

@@ -163,10 +163,29 @@ pub fn parse<T: DeserializeOwned>(content: &[u8]) -> Result<T, Problem> {
         .map_err(|error| Problem::bad_input(pointer(error.path()), sentence(error.inner())))
 }
 
-/// What is wrong with a value whose place is told beside it.
+/// What is wrong with a value, in words of JSON instead of Rust, and without a position: its place is told beside it.
 pub fn sentence(error: &serde_json::Error) -> String {
+    const WORDS: [(&str, &str); 9] = [
+        ("usize", "a whole number, not negative"),
+        ("u64", "a whole number, not negative"),
+        ("u32", "a whole number, not negative"),
+        ("u8", "a whole number, not negative"),
+        ("i64", "a whole number"),
+        ("a sequence", "a list"),
+        ("a map", "an object"),
+        ("a string", "a text"),
+        // Of a variant whose name is no text.
+        ("value", "a text"),
+    ];
     let said = error.to_string();
-    said.rsplit_once(" at line ").map_or(said.clone(), |(sentence, _)| sentence.to_owned())
+    let said = said.rsplit_once(" at line ").map_or(said.as_str(), |(sentence, _)| sentence);
+    let Some((found, expected)) = said.rsplit_once("expected ") else { return said.to_owned() };
+    let expected = if expected.starts_with("struct ") {
+        "an object"
+    } else {
+        WORDS.iter().find(|(rust, _)| *rust == expected).map_or(expected, |(_, word)| word)
+    };
+    format!("{found}expected {expected}")
 }
 
 /// Parses the JSON object of a sender that evolves apart, in one pass: these bodies are large.
@@ -213,13 +232,30 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scheduler_model::Selection;
+    use scheduler_model::{Overlap, Selection};
 
     #[derive(Debug, Default, Deserialize)]
     #[serde(deny_unknown_fields, default)]
     struct Asked {
         selection: Selection,
         keys: Vec<String>,
+        most: u32,
+        overlap: Overlap,
+    }
+
+    #[test]
+    fn a_wrong_type_is_told_in_words_of_json() {
+        for (text, told) in [
+            (r#"{"most":-1}"#, "invalid value: integer `-1`, expected a whole number, not negative"),
+            (r#"{"most":"5"}"#, "invalid type: string \"5\", expected a whole number, not negative"),
+            (r#"{"keys":{}}"#, "invalid type: map, expected a list"),
+            (r#"{"selection":7}"#, "invalid type: integer `7`, expected an object"),
+            (r#"{"overlap":null}"#, "expected a text"),
+            (r#"{"overlap":"never"}"#, "unknown variant `never`, expected one of `queue`, `skip`, `replace`"),
+        ] {
+            let problem = parse::<Asked>(text.as_bytes()).unwrap_err().document();
+            assert_eq!(problem["errors"][0]["detail"], told, "{text}: {problem}");
+        }
     }
 
     #[test]
@@ -232,6 +268,7 @@ mod tests {
             (r#"{"selection":[]}"#, "bad-input", "/selection"),
             (r#"{"selection":{"scope":5}}"#, "bad-input", "/selection/scope"),
             (r#"{"keys":{}}"#, "bad-input", "/keys"),
+            (r#"{"most":-1}"#, "bad-input", "/most"),
             (r#"{"keys":[],"keys":[]}"#, "bad-input", ""),
             (r#"{"keys":["#, "malformed-json", ""),
             (r#"{} {}"#, "malformed-json", ""),

@@ -8,6 +8,7 @@ use crate::problem::Problem;
 use crate::state::App;
 use crate::tls::PeerCertificate;
 use crate::trace;
+use crate::window;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -24,7 +25,7 @@ use scheduler_model::{EventId, Export, ExportId, Source, TenantScope, WebhookKey
 use serde::Serialize;
 use std::sync::Arc;
 use tracing::field::Empty;
-use tracing::{Instrument, info, info_span};
+use tracing::{Instrument, info, info_span, warn};
 use utoipa::ToSchema;
 
 /// What became of a delivery.
@@ -40,6 +41,10 @@ pub struct Answer {
     keys: usize,
     /// Keys and claims that cannot be read; at most 1,000 are named.
     skipped: Vec<SkippedKey>,
+    /// Why the window counts for nothing; absent when it counts, or when none was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    window_ignored: Option<String>,
 }
 
 /// Deliver an export of advisories.
@@ -131,6 +136,14 @@ async fn accept(
     let read = read?;
     let event_id = EventId::try_from(app.ids.fresh()).map_err(|_| Problem::internal())?;
     let keys = read.keys.len();
+    let received_at = app.clock.now();
+    let (window, window_ignored) = match window::read(read.window.as_deref(), received_at) {
+        Ok(window) => (window, None),
+        Err(why) => {
+            warn!(source = source.as_str(), event = %event_id, why, "the window of an export is ignored");
+            (None, Some(why))
+        }
+    };
     let export = Export {
         traceparent: Some(trace::stored(headers).unwrap_or_else(|| own_trace(&event_id))),
         event_id: event_id.clone(),
@@ -138,11 +151,11 @@ async fn accept(
         key_id: sender.key_id,
         export_id: read.export_id.clone(),
         content_hash,
-        received_at: app.clock.now(),
+        received_at,
         tenants: sender.tenants,
         keys: read.keys,
         links: read.links,
-        window: read.window,
+        window,
     };
     let accepted = app.store.accept(export, sender.fingerprint, app.limits.inbox_events).await?;
     let (http, status, event_id) = match accepted {
@@ -153,7 +166,7 @@ async fn accept(
     if http == StatusCode::ACCEPTED {
         app.conductor.export_accepted();
     }
-    Ok((http, Answer { event_id, export_id: read.export_id, status, keys, skipped: read.skipped }))
+    Ok((http, Answer { event_id, export_id: read.export_id, status, keys, skipped: read.skipped, window_ignored }))
 }
 
 /// Who delivers.

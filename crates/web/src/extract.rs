@@ -111,6 +111,8 @@ pub enum List {
     Images,
     /// `GET /images/{digest}/history`.
     History,
+    /// `GET /cursors`.
+    Cursors,
 }
 
 impl List {
@@ -121,6 +123,7 @@ impl List {
             Self::Outcomes => 'o',
             Self::Images => 'i',
             Self::History => 'h',
+            Self::Cursors => 'c',
         }
     }
 
@@ -162,11 +165,6 @@ impl<T> Listed<T> {
     /// Items that were found on the way to a position of the list.
     pub fn of(list: List, items: Vec<T>, next: Option<String>) -> Self {
         Self { items, next_cursor: next.map(|position| list.cursor(&position)) }
-    }
-
-    /// A list that has one page.
-    pub fn whole(items: Vec<T>) -> Self {
-        Self { items, next_cursor: None }
     }
 }
 

@@ -34,6 +34,7 @@ mod system;
 pub mod tls;
 mod trace;
 mod view;
+mod window;
 
 pub use code::Code;
 pub use document::DocumentTurns;

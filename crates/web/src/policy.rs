@@ -2,10 +2,11 @@
 
 use crate::body::{expect_json, parse, receive};
 use crate::code::Code;
-use crate::extract::{Listed, Tenant};
-use crate::openapi::params::TenantHeader;
+use crate::extract::{List, Listed, Params, Tenant};
+use crate::openapi::params::{PageQuery, TenantHeader};
 use crate::openapi::problems::{OfList, OfPolicy};
 use crate::problem::Problem;
+use crate::schedule_body::check_revision;
 use crate::state::App;
 use crate::trace;
 use axum::Json;
@@ -14,14 +15,13 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use scheduler_core::cursor::{Cursor, Hole};
 use scheduler_core::launch;
-use scheduler_core::ports::{ScheduleFilter, StoreError};
+use scheduler_core::ports::{Page, ScheduleFilter, StoreError};
 use scheduler_model::{ExportId, RunId, Schedule, ScheduleId, Source, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tracing::{Instrument, info, info_span};
 use utoipa::ToSchema;
 
-const REVISION_LEN_MAX: usize = 256;
 const PAGE_LEN: usize = 200;
 
 /// Who is written down as the author of the change.
@@ -89,12 +89,7 @@ async fn put_in_force(
     expect_json(headers)?;
     let asked: PolicyBody = parse(&receive(headers, body, app.limits.body_bytes).await?)?;
     for (at, text) in [("/policyRevision", Some(&asked.policy_revision)), ("/previous", asked.previous.as_ref())] {
-        let valid = |text: &String| {
-            (1..=REVISION_LEN_MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control)
-        };
-        if text.is_some_and(|text| !valid(text)) {
-            return Err(Problem::bad_input(at, format!("1 to {REVISION_LEN_MAX} characters, none of control")));
-        }
+        check_revision(text.map(String::as_str), at)?;
     }
     let (mut after, mut moved, mut runs) = (None, 0_usize, Vec::new());
     let (live, _) = app.store.load(tenant).await?;
@@ -182,9 +177,9 @@ async fn move_to(
 #[schema(as = Cursor)]
 pub struct CursorView {
     source: Source,
-    /// The last planned export.
+    /// The export that was planned last.
     export_id: ExportId,
-    /// The end of its window.
+    /// The latest end of a window of all that are planned; an export that comes late, or without a window, leaves it.
     window_end: Option<Timestamp>,
     moved_at: Timestamp,
     /// Holes that were ever found.
@@ -219,13 +214,22 @@ impl From<Cursor> for CursorView {
 
 /// How far exports are planned.
 ///
-/// Per source the last planned export, and the times that none spoke of. There is one for each source at most, so the list has
-/// one page.
+/// Per source the last planned export, and the times that none spoke of.
 #[utoipa::path(
-    get, path = "/cursors", tag = "events", operation_id = "listCursors", params(TenantHeader),
+    get, path = "/cursors", tag = "events", operation_id = "listCursors", params(TenantHeader, PageQuery),
     responses((status = 200, description = "The cursors", body = Listed<CursorView>), OfList)
 )]
-pub async fn cursors(State(app): State<Arc<App>>, Tenant(tenant): Tenant) -> Result<Json<Listed<CursorView>>, Problem> {
-    let cursors = app.store.cursors(&tenant).await?;
-    Ok(Json(Listed::whole(cursors.into_iter().map(CursorView::from).collect())))
+pub async fn cursors(
+    State(app): State<Arc<App>>,
+    Tenant(tenant): Tenant,
+    params: Params,
+) -> Result<Json<Listed<CursorView>>, Problem> {
+    let page = params.page(List::Cursors)?;
+    let mut cursors = app.store.cursors(&tenant).await?;
+    cursors.retain(|cursor| page.after.as_deref().is_none_or(|after| cursor.source.as_str() > after));
+    cursors.sort_unstable_by_key(|cursor| cursor.source.as_str());
+    let more = cursors.len() > page.limit;
+    cursors.truncate(page.limit);
+    let next = cursors.last().filter(|_| more).map(|last| last.source.as_str().to_owned());
+    Ok(Json(Listed::new(List::Cursors, Page { items: cursors, next }, CursorView::from)))
 }

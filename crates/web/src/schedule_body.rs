@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 const NAME_LEN_MAX: usize = 200;
 const JITTER_SECONDS_MAX: u32 = 86_400;
 const REPORT_AGE_DAYS_MAX: u32 = 36_500;
+const REVISION_LEN_MAX: usize = 256;
 
 /// A schedule as it is written.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -68,6 +69,16 @@ pub struct ScheduleBody {
     limits: RunLimits,
 }
 
+/// Whether a text can name a policy revision.
+pub fn check_revision(text: Option<&str>, at: &str) -> Result<(), Problem> {
+    let valid =
+        |text: &str| (1..=REVISION_LEN_MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+    if text.is_some_and(|text| !valid(text)) {
+        return Err(Problem::bad_input(at, format!("1 to {REVISION_LEN_MAX} characters, none of control")));
+    }
+    Ok(())
+}
+
 fn yes() -> bool {
     true
 }
@@ -116,6 +127,7 @@ impl ScheduleBody {
             let at = "/onlyIf/lastReportOlderThanDays";
             return Err(Problem::bad_input(at, format!("at most {REPORT_AGE_DAYS_MAX}")));
         }
+        check_revision(self.only_if.policy_revision.as_deref(), "/onlyIf/policyRevision")?;
         if self.jitter_seconds > JITTER_SECONDS_MAX {
             return Err(Problem::bad_input("/jitterSeconds", format!("at most {JITTER_SECONDS_MAX}")));
         }

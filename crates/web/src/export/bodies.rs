@@ -3,7 +3,6 @@
 
 use crate::openapi::params::texts::ProductKeyText;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use utoipa::ToSchema;
@@ -25,18 +24,19 @@ pub struct FeedserBody<'a> {
     #[schema(value_type = Option<Vec<ProductKeyText>>)]
     pub changed_product_keys: Option<Vec<&'a RawValue>>,
     /// CVEs that are known to be exploited; without any `changes` they mark the whole export.
-    #[serde(default)]
-    pub kev: Option<Vec<String>>,
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<Vec<String>>)]
+    pub kev: Option<Vec<&'a RawValue>>,
     /// Detail; its product keys are changed keys too.
     #[serde(borrow, default)]
     #[schema(value_type = Option<Vec<ChangeBody>>)]
     pub changes: Option<Vec<&'a RawValue>>,
-    #[serde(default)]
+    #[serde(borrow, default)]
     #[schema(value_type = Option<crate::openapi::documents::Window>)]
-    pub window: Option<Value>,
+    pub window: Option<&'a RawValue>,
 }
 
-/// What changed of a product key.
+/// What changed of a product key. A detail that cannot be read is no reason to leave the key out.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Change)]
@@ -45,15 +45,17 @@ pub struct ChangeBody<'a> {
     #[schema(value_type = ProductKeyText)]
     pub product_key: Cow<'a, str>,
     #[serde(borrow, default)]
-    pub vuln_id: Option<Cow<'a, str>>,
+    #[schema(value_type = Option<String>)]
+    pub vuln_id: Option<&'a RawValue>,
     /// `low`, `medium`, `high` or `critical`; another word counts as low.
     #[serde(borrow, default)]
-    pub severity: Option<Cow<'a, str>>,
+    #[schema(value_type = Option<String>)]
+    pub severity: Option<&'a RawValue>,
     /// The affected versions as a `vers` range. With `impactIndex.narrowByRange`, images whose versions are surely outside are
     /// not asked for; a range that is not understood narrows nothing.
-    #[serde(default)]
+    #[serde(borrow, default)]
     #[schema(value_type = Option<String>, example = "vers:deb/<3.0.13-1~deb12u1")]
-    pub affected: Option<Value>,
+    pub affected: Option<&'a RawValue>,
 }
 
 /// VEX claims that have changed. Claims that cannot be read are skipped and named.
@@ -70,9 +72,9 @@ pub struct VexerBody<'a> {
     #[serde(borrow)]
     #[schema(value_type = Vec<ClaimBody>)]
     pub changed_claims: Vec<&'a RawValue>,
-    #[serde(default)]
+    #[serde(borrow, default)]
     #[schema(value_type = Option<crate::openapi::documents::Window>)]
-    pub window: Option<Value>,
+    pub window: Option<&'a RawValue>,
 }
 
 /// A claim that has changed.

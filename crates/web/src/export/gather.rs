@@ -5,7 +5,6 @@ use crate::problem::{FieldError, Problem};
 use indexmap::IndexMap;
 use scheduler_model::purl::Purl;
 use scheduler_model::{ChangedKey, Priority};
-use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -39,9 +38,8 @@ pub enum Affected {
 
 impl Affected {
     /// A change of the key.
-    pub fn add(&mut self, range: Option<&Value>) {
-        let range = range.and_then(Value::as_str).filter(|text| (1..=AFFECTED_LEN_MAX).contains(&text.len()));
-        let Some(range) = range else {
+    pub fn add(&mut self, range: Option<&str>) {
+        let Some(range) = range.filter(|text| (1..=AFFECTED_LEN_MAX).contains(&text.len())) else {
             *self = Self::Any;
             return;
         };

@@ -10,7 +10,7 @@ use crate::keys::count_within;
 use crate::problem::Problem;
 use bodies::{ChangeBody, ClaimBody};
 use gather::Gatherer;
-use scheduler_model::{ChangedKey, ExportId, Priority, Severity, Source, Timestamp, VulnLink, Window};
+use scheduler_model::{ChangedKey, ExportId, Priority, Severity, Source, VulnLink};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -37,8 +37,8 @@ pub struct ReadExport {
     pub keys: Vec<ChangedKey>,
     /// What it says of vulnerabilities.
     pub links: Vec<VulnLink>,
-    /// The time it covers.
-    pub window: Option<Window>,
+    /// The time it covers, as it was sent.
+    pub window: Option<Box<RawValue>>,
     /// What was left out.
     pub skipped: Vec<SkippedKey>,
 }
@@ -59,7 +59,7 @@ fn feedser(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
     for (member, count) in [("changedProductKeys", keys.len()), ("kev", kev.len()), ("changes", changes.len())] {
         count_within(member, count, keys_max)?;
     }
-    let kev: HashSet<String> = kev.iter().map(|id| id.to_ascii_uppercase()).collect();
+    let kev: HashSet<String> = kev.into_iter().filter_map(text).map(|id| id.to_ascii_uppercase()).collect();
     // Without any detail, a list of exploited vulnerabilities marks the whole export.
     let plain = if changes.is_empty() && !kev.is_empty() { Priority::Kev } else { Priority::Normal };
     let mut gathered = Gatherer::with_capacity(keys.len());
@@ -85,8 +85,9 @@ fn feedser(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
         };
         let pointer = || format!("/changes/{number}/productKey");
         let Some(key) = gathered.key(pointer, change.product_key) else { continue };
-        let severity = change.severity.as_deref().map(Severity::of_word);
-        let exploited = change.vuln_id.as_ref().is_some_and(|id| kev.contains(&id.to_ascii_uppercase()));
+        let severity = change.severity.and_then(text).map(|word| Severity::of_word(&word));
+        let vuln_id = change.vuln_id.and_then(text);
+        let exploited = vuln_id.as_ref().is_some_and(|id| kev.contains(&id.to_ascii_uppercase()));
         let priority = if exploited {
             Priority::Kev
         } else if severity == Some(Severity::Critical) {
@@ -94,19 +95,19 @@ fn feedser(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
         } else {
             Priority::Normal
         };
-        if let Some(vuln_id) = change.vuln_id.filter(|id| (1..=VULN_ID_LEN_MAX).contains(&id.len())) {
+        if let Some(vuln_id) = vuln_id.filter(|id| (1..=VULN_ID_LEN_MAX).contains(&id.len())) {
             links.insert((vuln_id, key.clone(), severity));
         }
-        gathered.add(key, None, priority).affected.add(change.affected.as_ref());
+        gathered.add(key, None, priority).affected.add(change.affected.and_then(text).as_deref());
     }
     let links = links.into_iter().map(|(vuln_id, key, severity)| VulnLink {
         vuln_id: vuln_id.into_owned(),
         key: key.into_owned(),
         severity,
     });
-    let (links, window) = (links.collect(), body.window.as_ref().and_then(read_window));
+    let links = links.collect();
     let (keys, skipped) = gathered.finish()?;
-    Ok(ReadExport { export_id, keys, links, window, skipped })
+    Ok(ReadExport { export_id, keys, links, window: body.window.map(ToOwned::to_owned), skipped })
 }
 
 fn vexer(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
@@ -138,8 +139,7 @@ fn vexer(content: &[u8], keys_max: usize) -> Result<ReadExport, Problem> {
         gathered.add(key, subcomponent, Priority::Normal);
     }
     let (keys, skipped) = gathered.finish()?;
-    let window = body.window.as_ref().and_then(read_window);
-    Ok(ReadExport { export_id, keys, links: Vec::new(), window, skipped })
+    Ok(ReadExport { export_id, keys, links: Vec::new(), window: body.window.map(ToOwned::to_owned), skipped })
 }
 
 /// The text of a JSON string, where it stands unless it has escapes; `None` for any other value.
@@ -180,13 +180,6 @@ fn excerpt(text: &str) -> String {
 
 fn export_id(text: String) -> Result<ExportId, Problem> {
     ExportId::try_from(text).map_err(|e| Problem::bad_input("/exportId", e.to_string()))
-}
-
-/// The window, as far as it can be read: it is for cursors, and no reason to refuse an export.
-fn read_window(value: &Value) -> Option<Window> {
-    let time = |name: &str| value.get(name).and_then(Value::as_str).and_then(|text| Timestamp::parse(text).ok());
-    let window = Window { from: time("from"), to: time("to") };
-    (window.from.is_some() || window.to.is_some()).then_some(window)
 }
 
 #[cfg(test)]
@@ -271,6 +264,19 @@ mod tests {
         let problem = feedser_of(&json!({ "exportId": "e", "changedProductKeys": ["x"] })).unwrap_err();
         assert_eq!(problem.status(), StatusCode::BAD_REQUEST);
         assert!(problem.document().to_string().contains("/changedProductKeys/0"));
+    }
+
+    #[test]
+    fn a_detail_that_cannot_be_read_loses_no_key() {
+        for detail in [r#""severity":9"#, r#""vulnId":7"#, r#""vulnId":"\ud800""#, r#""affected":1e400"#, r#""severity":["high"]"#] {
+            let content = format!(r#"{{"exportId":"e","changes":[{{"productKey":"pkg:npm/a",{detail}}}]}}"#);
+            let export = read(Source::Feedser, content.as_bytes(), 5).unwrap();
+            assert_eq!(priorities(&export), [("pkg:npm/a", Priority::Normal)], "{detail}");
+        }
+        for member in [r#""kev":["CVE-1",null]"#, r#""kev":["\ud800"]"#, r#""window":{"from":1e400}"#, r#""window":"\ud800""#] {
+            let content = format!(r#"{{"exportId":"e","changedProductKeys":["pkg:npm/a"],{member}}}"#);
+            assert_eq!(read(Source::Feedser, content.as_bytes(), 5).unwrap().keys.len(), 1, "{member}");
+        }
     }
 
     #[test]

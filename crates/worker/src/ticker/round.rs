@@ -33,14 +33,13 @@ impl Round<'_> {
                 Due::Nothing(_) => {}
                 Due::Run { instant, catch_up } => {
                     state.handled = instant;
-                    let catch_up = catch_up || earlier.is_some();
+                    let catch_up = catch_up || earlier.is_some_and(|earlier| earlier.catch_up);
                     state.waiting = Some(Waiting { instant, catch_up, obstacle: Obstacle::Overlap });
                     fresh = Some(instant);
                 }
                 Due::Skip(instant) => {
                     state.handled = instant;
-                    state.dropped = Some(Dropped { instant, obstacle: Obstacle::Misfire });
-                    note(schedule, instant, "dropped", Obstacle::Misfire);
+                    drop_instant(&mut state, schedule, instant, Obstacle::Misfire);
                 }
             }
             state.next = instants.next(state.handled);
@@ -48,16 +47,22 @@ impl Round<'_> {
         }
         let Some(waiting) = state.waiting else { return self.save(entry, state).await };
         let live = self.services.store.live_runs(&schedule.tenant, &schedule.id).await?;
-        match tick::meet(schedule.spec.overlap, &live) {
+        let meeting = tick::meet(schedule.spec.overlap, &live);
+        if let Some(instant) = fresh {
+            if meeting == Meeting::Drop {
+                state.waiting = earlier;
+                drop_instant(&mut state, schedule, instant, Obstacle::Overlap);
+                return self.save(entry, state).await;
+            }
+            if let Some(earlier) = earlier {
+                // Of several that wait, the latest gets the run.
+                drop_instant(&mut state, schedule, earlier.instant, earlier.obstacle);
+            }
+        }
+        match meeting {
             Meeting::Begin if self.exports_first(schedule).await? => self.wait(entry, state, Obstacle::Overlap).await,
             Meeting::Begin if !self.admits(schedule).await? => self.wait(entry, state, Obstacle::Limits).await,
             Meeting::Begin => self.begin(entry, state, waiting).await,
-            Meeting::Drop if let Some(instant) = fresh => {
-                state.waiting = earlier;
-                state.dropped = Some(Dropped { instant, obstacle: Obstacle::Overlap });
-                note(schedule, instant, "dropped", Obstacle::Overlap);
-                self.save(entry, state).await
-            }
             Meeting::Drop | Meeting::Wait => self.wait(entry, state, Obstacle::Overlap).await,
             Meeting::Replace(runs) => {
                 // The instant first: a crash in between must not leave a cancelled run that nothing follows. Written even where it
@@ -145,6 +150,12 @@ impl Round<'_> {
         }
         Ok(())
     }
+}
+
+/// Notes that an instant gets no run, ever.
+fn drop_instant(state: &mut TickState, schedule: &Schedule, instant: Timestamp, obstacle: Obstacle) {
+    state.dropped = Some(Dropped { instant, obstacle });
+    note(schedule, instant, "dropped", obstacle);
 }
 
 fn note(schedule: &Schedule, instant: Timestamp, result: &'static str, obstacle: Obstacle) {

@@ -48,7 +48,12 @@ async fn the_first_export_is_planned_at_once_and_a_storm_in_one_run_that_loses_n
 
 #[tokio::test(start_paused = true)]
 async fn an_export_with_kev_closes_the_window_with_all_that_waits() {
-    let bench = hearing(ScriptedScanner::content()).await;
+    let bench = Bench::with(ScriptedScanner::content()).await;
+    bench.put(0..10).await;
+    let mut schedule = hears_feedser(&alpha(), "s");
+    // One call after the other: of calls at the same time, none is the first.
+    schedule.spec.limits.parallelism = Some(1);
+    bench.schedule(schedule).await;
     bench.deliver(one("first", "pkg:npm/p0", Normal)).await;
     secs(1).await;
     bench.deliver(one("plain", "pkg:npm/p1", Normal)).await;

@@ -284,8 +284,9 @@ async fn que_14_an_instant_that_meets_a_run_says_what_becomes_of_it() {
         let state = process.state("s").await;
         let waits = state.waiting.map(|waiting| (waiting.instant, waiting.obstacle));
         let dropped = state.dropped.map(|dropped| (dropped.instant, dropped.obstacle));
-        let last = Some((at_second(2 * HOUR), Obstacle::Overlap));
-        assert_eq!((waits, dropped), if overlap == Overlap::Skip { (None, last) } else { (last, None) });
+        let [first, last] = [1, 2].map(|hour| Some((at_second(hour * HOUR), Obstacle::Overlap)));
+        assert_eq!((waits, dropped), if overlap == Overlap::Skip { (None, last) } else { (last, first) });
+        assert!(state.waiting.is_none_or(|waiting| !waiting.catch_up), "nothing was missed while a process was down");
         let told: Vec<_> = process.world.recorder.0.lock().iter().map(|(_, run)| run.clone()).collect();
         assert_eq!(told, if overlap == Overlap::Replace { vec![id("going")] } else { vec![] });
         assert_eq!(process.runs("s").await.len(), 1, "nothing beside it");
