@@ -6,6 +6,7 @@ use scheduler_core::ports::{ScanProgress, ScanState};
 use scheduler_model::{Attestation, Delta, Finding, Found, ImageDigest, Report, Severity, TopFinding, Verdict};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
 
 /// The longest answer that is read, in bytes.
 pub(crate) const ANSWER_LEN_MAX: usize = 16 << 20;
@@ -161,6 +162,8 @@ fn delta(answer: DeltaAnswer) -> Result<Delta, AnswerError> {
             .unwrap_or_default()
             .into_iter()
             .filter(|cve| !cve.is_empty() && cve.len() <= NAME_LEN_MAX)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
             .take(KEV_HITS_MAX)
             .collect(),
         top_findings: answer

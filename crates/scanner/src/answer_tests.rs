@@ -144,7 +144,8 @@ fn lists_for_people_are_cut() {
 #[test]
 fn long_texts_do_not_pass() {
     let long = "x".repeat(NAME_LEN_MAX + 1);
-    let delta = delta_of(serde_json::json!({ "kevHits": [long, "CVE-1"], "topFindings": [{ "purl": long }] })).unwrap();
+    let delta = delta_of(serde_json::json!({ "kevHits": [long, "CVE-1", "CVE-1"], "topFindings": [{ "purl": long }] }))
+        .unwrap();
     assert_eq!(delta.kev_hits, ["CVE-1"]);
     assert_eq!(delta.top_findings, []);
     let findings = serde_json::json!({ "verdict": "pass", "findings": [{ "purl": long, "vulnId": "v" }] });

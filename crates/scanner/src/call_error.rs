@@ -36,6 +36,8 @@ pub(crate) fn of_transport(place: &str, error: reqwest::Error) -> ScannerError {
         (ErrorClass::Timeout, format!("{place} gave no answer in time"))
     } else if refused {
         (ErrorClass::Connect, format!("no connection to {place}: {}", root_cause(&error)))
+    } else if causes(&error).any(|cause| cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse)) {
+        (ErrorClass::BadResponse, format!("the answer of {place} is no HTTP: {}", root_cause(&error)))
     } else {
         (ErrorClass::Connect, format!("the connection to {place} was lost: {}", root_cause(&error)))
     };
@@ -66,12 +68,13 @@ pub(crate) fn of_answer(place: &str, error: AnswerError) -> ScannerError {
     }
 }
 
+/// An error and what is behind it, the deepest last.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
 fn root_cause(error: &(dyn Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
+    causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
 #[cfg(test)]

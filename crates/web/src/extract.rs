@@ -46,9 +46,14 @@ impl FromRequestParts<Arc<App>> for Params {
 }
 
 impl Params {
-    /// One value of a parameter, if it is there.
-    pub fn one(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    /// The value of a parameter that may be there once.
+    pub fn one(&self, name: &str) -> Result<Option<&str>, Problem> {
+        let mut values = self.all(name);
+        let value = values.next();
+        match values.next() {
+            None => Ok(value),
+            Some(_) => Err(Problem::bad_input(format!("?{name}"), "this parameter may be given once")),
+        }
     }
 
     /// All values of a parameter.
@@ -58,7 +63,7 @@ impl Params {
 
     /// A value that has to be read, if it is there.
     pub fn read<T: std::str::FromStr>(&self, name: &str, wanted: &str) -> Result<Option<T>, Problem> {
-        self.one(name)
+        self.one(name)?
             .map(|text| {
                 text.parse().map_err(|_| {
                     Problem::bad_input(
@@ -72,7 +77,7 @@ impl Params {
 
     /// A word out of an enum that serde reads, if it is there.
     pub fn word<T: for<'de> Deserialize<'de>>(&self, name: &str) -> Result<Option<T>, Problem> {
-        self.one(name)
+        self.one(name)?
             .map(|text| {
                 serde_json::from_value(serde_json::Value::String(text.to_owned()))
                     .map_err(|e| Problem::bad_input(format!("?{name}"), e.to_string()))
@@ -87,7 +92,7 @@ impl Params {
             return Err(Problem::bad_input("?limit", format!("{limit} is not between 1 and 500")));
         }
         let after = self
-            .one("cursor")
+            .one("cursor")?
             // A script's first round has an empty variable here.
             .filter(|cursor| !cursor.is_empty())
             .map(|cursor| {

@@ -104,8 +104,8 @@ fn place(params: &Params, document: &Document) -> Result<ImagePlace, Problem> {
         if given.is_empty() { own } else { given }
     };
     let place = ImagePlace {
-        registry: params.one("registry").map_or(own.registry, str::to_owned),
-        repository: params.one("repository").map_or(own.repository, str::to_owned),
+        registry: params.one("registry")?.map_or(own.registry, str::to_owned),
+        repository: params.one("repository")?.map_or(own.repository, str::to_owned),
         namespaces: list("namespace", own.namespaces),
         tags: list("tag", own.tags),
         labels: match labels(params.all("label"))? {

@@ -150,7 +150,7 @@ pub async fn next(
     params: Params,
 ) -> Result<Json<Ahead>, Problem> {
     let count = count(params.read("count", "a number")?, "?count")?;
-    let after = after(&app, params.one("after"), "?after")?;
+    let after = after(&app, params.one("after")?, "?after")?;
     let schedule = find(&app, &tenant, id).await?;
     let ahead = match calendar(&schedule.spec) {
         Some(calendar) => Ahead::of(&calendar, after, count),

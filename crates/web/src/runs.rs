@@ -234,11 +234,11 @@ pub async fn list(State(app): State<Arc<App>>, Tenant(tenant): Tenant, params: P
     let page = params.page(List::Runs)?;
     let time = |name: &str| {
         params
-            .one(name)
+            .one(name)?
             .map(|text| Timestamp::parse(text).map_err(|e| Problem::bad_input(format!("?{name}"), e.to_string())))
             .transpose()
     };
-    let schedule = params.one("scheduleId").map(|id| ScheduleId::try_from(id.to_owned())).transpose();
+    let schedule = params.one("scheduleId")?.map(|id| ScheduleId::try_from(id.to_owned())).transpose();
     let filter = RunFilter {
         schedule: schedule.map_err(|e| Problem::bad_input("?scheduleId", e.to_string()))?,
         state: params.word("state")?,

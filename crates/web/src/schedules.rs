@@ -131,7 +131,7 @@ pub async fn list(State(app): State<Arc<App>>, Tenant(tenant): Tenant, params: P
     let page = params.page(List::Schedules)?;
     let filter = ScheduleFilter {
         enabled: params.read("enabled", "true or false")?,
-        name: params.one("name").map(str::to_owned),
+        name: params.one("name")?.map(str::to_owned),
     };
     let found = app.store.schedules(&tenant, &filter, page.after.as_deref(), page.limit).await?;
     let mut items = Vec::with_capacity(found.items.len());
@@ -274,13 +274,20 @@ fn etag(version: u64) -> String {
 
 /// The version that `If-Match` asks for; `None` without one or with `*`.
 fn if_match(headers: &HeaderMap, current: u64) -> Result<Option<u64>, Problem> {
-    let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
-    let value = value.to_str().map_err(|_| stale())?;
-    if value.trim() == "*" {
+    if !headers.contains_key(header::IF_MATCH) {
         return Ok(None);
     }
     let wanted = etag(current);
-    if value.split(',').any(|tag| tag.trim() == wanted) { Ok(Some(current)) } else { Err(stale()) }
+    let lines = headers.get_all(header::IF_MATCH).iter().filter_map(|line| line.to_str().ok());
+    let mut found = Err(stale());
+    for tag in lines.flat_map(|line| line.split(',')).map(str::trim) {
+        match tag {
+            "*" => return Ok(None),
+            tag if tag == wanted => found = Ok(Some(current)),
+            _ => {}
+        }
+    }
+    found
 }
 
 fn stale() -> Problem {
