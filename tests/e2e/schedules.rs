@@ -226,16 +226,6 @@ async fn a_policy_revision_that_cannot_be_one_is_refused_and_one_beyond_the_limi
             refused(&answer, "/policyRevision");
         }
     }
-    for (revision, status) in
-        [("r".repeat(256), 201), ("r".repeat(257), 400), (String::new(), 400), ("a\r\nb".to_owned(), 400)]
-    {
-        let body = json!({ "name": status.to_string(), "enabled": false, "onlyIf": { "policyRevision": revision } });
-        let answer = client.post("/schedules", &body).await;
-        assert_eq!(answer.status, status, "{}", answer.text);
-        if status == 400 {
-            refused(&answer, "/onlyIf/policyRevision");
-        }
-    }
     refused(&tell(json!({ "policyRevision": "a\u{7}" })).await, "/policyRevision");
     refused(&tell(json!({ "policyRevision": "a", "previous": "" })).await, "/previous");
     refused(&tell(json!({ "policyRevision": "a", "since": "b" })).await, "/since");
@@ -259,6 +249,17 @@ async fn a_policy_revision_that_cannot_be_one_is_refused_and_one_beyond_the_limi
     assert_eq!(rest.body["moved"], 1);
     let runs = client.all("/runs?trigger=policy").await;
     assert_eq!(runs.len(), 2, "one of each, however often it was said");
+    // The same limits hold where a schedule names it.
+    for (revision, status) in
+        [("r".repeat(256), 201), ("r".repeat(257), 400), (String::new(), 400), ("a\r\nb".to_owned(), 400)]
+    {
+        let body = json!({ "name": status.to_string(), "enabled": false, "onlyIf": { "policyRevision": revision } });
+        let answer = client.post("/schedules", &body).await;
+        assert_eq!(answer.status, status, "{}", answer.text);
+        if status == 400 {
+            refused(&answer, "/onlyIf/policyRevision");
+        }
+    }
 }
 
 /// An export of a time.

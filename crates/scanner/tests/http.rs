@@ -90,22 +90,6 @@ async fn an_answer_that_is_cut_is_a_lost_connection() {
     check(&report_from(cut).await.unwrap_err(), ErrorClass::Connect, true, false);
 }
 
-/// A server that reads one request on each connection and answers with these bytes.
-async fn raw_server(answer: &'static [u8]) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((mut connection, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut request = [0; 4096];
-                connection.read(&mut request).await.unwrap();
-                connection.write_all(answer).await.unwrap();
-            });
-        }
-    });
-    url
-}
-
 #[tokio::test]
 async fn an_answer_that_is_no_http_is_an_answer_that_cannot_be_understood() {
     for answer in [
@@ -113,7 +97,15 @@ async fn an_answer_that_is_no_http_is_an_answer_that_cannot_be_understood() {
         b"HTTP/1.1 abc\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n12345",
     ] {
-        let error = scanner_at(&raw_server(answer).await).report(&report_request()).await.unwrap_err();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            let mut request = [0; 64];
+            connection.read_exact(&mut request).await.unwrap();
+            connection.write_all(answer).await.unwrap();
+        });
+        let error = scanner_at(&url).report(&report_request()).await.unwrap_err();
         check(&error, ErrorClass::BadResponse, true, false);
         assert!(error.message.contains("is no HTTP"), "{}", error.message);
     }

@@ -12,7 +12,6 @@ use bodies::{ChangeBody, ClaimBody};
 use gather::Gatherer;
 use scheduler_model::{ChangedKey, ExportId, Priority, Severity, Source, VulnLink};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
@@ -187,7 +186,7 @@ mod tests {
     use super::gather::{AFFECTED_LEN_MAX, RANGES_PER_KEY_MAX};
     use super::*;
     use axum::http::StatusCode;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn feedser_of(value: &Value) -> Result<ReadExport, Problem> {
         read(Source::Feedser, value.to_string().as_bytes(), 5)
@@ -268,12 +267,20 @@ mod tests {
 
     #[test]
     fn a_detail_that_cannot_be_read_loses_no_key() {
-        for detail in [r#""severity":9"#, r#""vulnId":7"#, r#""vulnId":"\ud800""#, r#""affected":1e400"#, r#""severity":["high"]"#] {
+        for detail in [
+            r#""severity":9"#,
+            r#""vulnId":7"#,
+            r#""vulnId":"\ud800""#,
+            r#""affected":1e400"#,
+            r#""severity":["high"]"#,
+        ] {
             let content = format!(r#"{{"exportId":"e","changes":[{{"productKey":"pkg:npm/a",{detail}}}]}}"#);
             let export = read(Source::Feedser, content.as_bytes(), 5).unwrap();
             assert_eq!(priorities(&export), [("pkg:npm/a", Priority::Normal)], "{detail}");
         }
-        for member in [r#""kev":["CVE-1",null]"#, r#""kev":["\ud800"]"#, r#""window":{"from":1e400}"#, r#""window":"\ud800""#] {
+        for member in
+            [r#""kev":["CVE-1",null]"#, r#""kev":["\ud800"]"#, r#""window":{"from":1e400}"#, r#""window":"\ud800""#]
+        {
             let content = format!(r#"{{"exportId":"e","changedProductKeys":["pkg:npm/a"],{member}}}"#);
             assert_eq!(read(Source::Feedser, content.as_bytes(), 5).unwrap().keys.len(), 1, "{member}");
         }
