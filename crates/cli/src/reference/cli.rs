@@ -1,8 +1,10 @@
 //! The reference page of the command line, written from the commands themselves.
 
 use crate::Cli;
-use crate::golden::golden;
+use crate::golden::{golden, path};
+use clap::error::ErrorKind;
 use clap::{Command, CommandFactory};
+use std::path::{Path, PathBuf};
 
 /// Columns of the page's help texts.
 const WIDTH: usize = 110;
@@ -135,4 +137,39 @@ fn every_command_has_examples_and_they_are_commands() {
         }
         assert!(examples > 0, "no example of `{name}` is one of it");
     }
+}
+
+/// The pages below a folder.
+fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            pages(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn commands_in_the_prose_of_the_pages_are_commands() {
+    let mut found = vec![path("README.md")];
+    pages(&path("docs"), &mut found);
+    let mut count = 0;
+    for page in found {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for command in text.split('`').filter(|span| span.starts_with("stella-scheduler ") && !span.contains('\n')) {
+            count += 1;
+            let Err(error) = Cli::command().try_get_matches_from(shell_words(command)) else { continue };
+            // Prose may leave out what a command cannot do without; what it says has to be there.
+            let is_short = matches!(
+                error.kind(),
+                ErrorKind::MissingRequiredArgument
+                    | ErrorKind::MissingSubcommand
+                    | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            );
+            assert!(is_short, "{}: `{command}`: {error}", page.display());
+        }
+    }
+    assert!(count >= 8, "{count} commands");
 }
