@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use scheduler_impact_index::{ImpactIndex, Query, Thresholds};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: crate::cases(12), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::cases(12).min(1000), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn p09_a_reopened_index_that_caught_up_equals_the_original(
