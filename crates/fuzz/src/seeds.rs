@@ -64,7 +64,7 @@ pub(crate) fn sidecars() -> Vec<Vec<u8>> {
     let bitmap = STANDARD.encode(bitmap(&[0, 2]));
     let documents = [
         format!(
-            r#"{{"schema":"bom-index@1","imageDigest":"{digest}","generatedAt":"2026-01-01T00:00:00Z","image":{{"registry":"r.example.com","repository":"shop/cart","namespaces":["prod"],"tags":["1.0"],"labels":{{"team":"cart"}}}},"purls":["pkg:npm/a@1","pkg:deb/debian/b@2?upstream=c","pkg:npm/@x/y@3",7],"usedByEntrypoint":[0,2]}}"#
+            r#"{{"schema":"bom-index@1","imageDigest":"{digest}","generatedAt":"2026-01-01T00:00:00Z","image":{{"registry":"r.example.com","repository":"shop/cart","namespaces":["prod"],"tags":["1.0"],"labels":{{"team":"cart"}}}},"purls":["pkg:npm/a@1","pkg:deb/debian/b@2?upstream=c","pkg:npm/@x/y@3","",7],"usedByEntrypoint":[0,2]}}"#
         ),
         format!(
             r#"{{"imageDigest":"{digest}","usedByEntrypoint":"{bitmap}","purls":["pkg:npm/a","pkg:npm/b","pkg:npm/c"],"image":{{"repository":"b"}}}}"#

@@ -86,7 +86,6 @@ fn sbom(bytes: &[u8]) {
         (Ok(whole), Ok(parts)) => {
             assert_eq!(whole, parts);
             assert!(whole.components.len() <= LIMITS.components_max);
-            assert!(whole.components.iter().all(|component| component.problem.is_some() || !component.purl.is_empty()));
         }
         (Err(_), Err(_)) => {}
         (whole, parts) => panic!("whole: {:?}, in parts: {:?}", whole.err(), parts.err()),
