@@ -17,6 +17,7 @@
 //! - `refresh`: kills while tags are followed.
 //! - `schedules`: clocks before and after they are saved, policy revisions, cursors.
 //! - `secrets`: nothing secret leaves.
+//! - `senders`: senders who are slow, greedy or unknown.
 //! - `snapshot`: an index is written out, lost and restored.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed step has to stop the test")]
@@ -41,6 +42,7 @@ mod refresh;
 mod scanner;
 mod schedules;
 mod secrets;
+mod senders;
 mod service;
 mod snapshot;
 mod sse;

@@ -110,6 +110,11 @@ impl Service {
         assert_eq!(health.status, 200);
     }
 
+    /// Host and port.
+    pub fn socket(&self) -> &str {
+        self.address.trim_start_matches("http://")
+    }
+
     /// Who speaks for a tenant.
     pub fn client(&self, tenant: &str) -> Client {
         Client::new(&self.address, tenant)

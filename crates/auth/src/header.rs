@@ -45,8 +45,8 @@ pub(crate) struct StandardDelivery<'a> {
     pub signed_at: SignedAt<'a>,
 }
 
-/// A signature of a Standard Webhooks delivery, decoded.
-pub(crate) enum StandardSignature {
+/// A signature, decoded. Standard Webhooks call them:
+pub(crate) enum GivenSignature {
     /// `v1`.
     Hmac([u8; 32]),
     /// `v1a`.
@@ -151,10 +151,10 @@ impl<'a> SignatureHeaders<'a> {
 }
 
 /// Reads one entry of a `webhook-signature`; `None` for an unknown version or what is not a whole signature.
-pub(crate) fn standard_signature(entry: &str) -> Option<StandardSignature> {
+pub(crate) fn standard_signature(entry: &str) -> Option<GivenSignature> {
     match entry.split_once(',')? {
-        ("v1", text) => decode(text).map(StandardSignature::Hmac),
-        ("v1a", text) => decode(text).map(StandardSignature::Ed25519),
+        ("v1", text) => decode(text).map(GivenSignature::Hmac),
+        ("v1a", text) => decode(text).map(GivenSignature::Ed25519),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-use crate::header::{self, SchedulerSignature, SignedAt, StandardDelivery, StandardSignature, standard_signature};
+use crate::header::{self, GivenSignature, SchedulerSignature, SignedAt, StandardDelivery, standard_signature};
 use crate::key::{Check, ed25519_fits, same_tag, tag};
 use crate::{KeyError, SIGNATURES_MAX, SignatureError, SignatureHeaders, Subject, WebhookClient, WebhookKey};
 use scheduler_model::{Source, TenantScope, WebhookKeyId};
@@ -102,6 +102,41 @@ impl Verifier {
         body: &[u8],
         now_unix_seconds: i64,
     ) -> Result<Verified, SignatureError> {
+        let head = self.examine(source, headers, now_unix_seconds)?;
+        let mut attempt = Attempt { keys: head.keys, body, passes_left: BODY_PASSES_MAX, failure: head.failure };
+        if let Some(verified) = attempt.scheduler(head.scheduler)? {
+            return Ok(verified);
+        }
+        if let Some((delivery, signatures)) = head.standard
+            && let Some(verified) = attempt.standard(&delivery, &signatures)?
+        {
+            return Ok(verified);
+        }
+        Err(attempt.failure)
+    }
+
+    /// Whether the head of a request lets [`Verifier::verify`] succeed with some body: a signature that can be read, by a
+    /// key of the source, within the tolerance. So that nobody has to receive a body that cannot be good.
+    ///
+    /// # Errors
+    /// The [`SignatureError`] that `verify` would give for every body.
+    pub fn check_head(
+        &self,
+        source: Source,
+        headers: &SignatureHeaders<'_>,
+        now_unix_seconds: i64,
+    ) -> Result<(), SignatureError> {
+        let head = self.examine(source, headers, now_unix_seconds)?;
+        if head.scheduler.is_empty() && head.standard.is_none() { Err(head.failure) } else { Ok(()) }
+    }
+
+    /// Reads the signatures of a request and leaves out those that fit no body.
+    fn examine<'a>(
+        &'a self,
+        source: Source,
+        headers: &SignatureHeaders<'a>,
+        now_unix_seconds: i64,
+    ) -> Result<Head<'a>, SignatureError> {
         let keys: Vec<&WebhookKey> = self.keys.iter().filter(|key| key.source() == source).collect();
         if keys.is_empty() {
             return Err(SignatureError::NoKeys);
@@ -116,118 +151,146 @@ impl Verifier {
         if scheduler.len() + standard.len() > SIGNATURES_MAX {
             return Err(SignatureError::TooMany);
         }
-
-        let mut attempt = Attempt {
-            tolerance_seconds: self.tolerance_seconds,
-            keys,
-            body,
-            now_unix_seconds,
-            passes_left: BODY_PASSES_MAX,
-            failure: SignatureError::Missing,
-        };
-        if let Some(verified) = attempt.scheduler(scheduler)? {
-            return Ok(verified);
-        }
-        if !headers.webhook_signature.is_empty() {
-            match headers.standard_delivery() {
-                Ok(delivery) => {
-                    if let Some(verified) = attempt.standard(&delivery, &standard)? {
-                        return Ok(verified);
-                    }
-                }
-                Err(error) => attempt.note(error),
+        let tolerance = Tolerance { seconds: self.tolerance_seconds, now_unix_seconds };
+        let mut head = Head { keys, scheduler: vec![], standard: None, failure: SignatureError::Missing };
+        for signature in scheduler {
+            match signature.and_then(|signature| head.candidate(&signature, tolerance)) {
+                Ok(candidate) => head.scheduler.push(candidate),
+                Err(error) => head.failure = head.failure.max(error),
             }
         }
-        Err(attempt.failure)
+        head.scheduler.sort_by_key(|candidate| candidate.place);
+        if !headers.webhook_signature.is_empty() {
+            match head.delivery(headers, &standard, tolerance) {
+                Ok(delivery) => head.standard = Some(delivery),
+                Err(error) => head.failure = head.failure.max(error),
+            }
+        }
+        Ok(head)
     }
 }
 
-/// One request under examination.
-struct Attempt<'a> {
-    tolerance_seconds: u64,
+/// How far the sender's clock may be from ours.
+#[derive(Clone, Copy)]
+struct Tolerance {
+    seconds: u64,
+    now_unix_seconds: i64,
+}
+
+impl Tolerance {
+    fn check(self, signed_at: SignedAt<'_>) -> Result<(), SignatureError> {
+        if signed_at.unix_seconds.abs_diff(self.now_unix_seconds) <= self.seconds {
+            Ok(())
+        } else if signed_at.unix_seconds < self.now_unix_seconds {
+            Err(SignatureError::Stale)
+        } else {
+            Err(SignatureError::Future)
+        }
+    }
+}
+
+/// What the head of a request tells: the signatures that may fit its body.
+struct Head<'a> {
     /// Those of the source, in the configured order.
     keys: Vec<&'a WebhookKey>,
-    body: &'a [u8],
-    now_unix_seconds: i64,
-    passes_left: usize,
-    /// Of the signature that got furthest.
+    /// In the order of their keys.
+    scheduler: Vec<Candidate<'a>>,
+    standard: Option<(StandardDelivery<'a>, Vec<GivenSignature>)>,
+    /// Of the signature that got furthest and is none of these.
     failure: SignatureError,
 }
 
-impl<'a> Attempt<'a> {
-    fn note(&mut self, error: SignatureError) {
-        self.failure = self.failure.max(error);
-    }
+/// A signature in the scheduler's own form that may fit.
+struct Candidate<'a> {
+    /// That of its key.
+    place: usize,
+    signed_at: SignedAt<'a>,
+    given: GivenSignature,
+}
 
-    /// The first key that signed in the scheduler's own form.
-    fn scheduler(
-        &mut self,
-        signatures: Vec<Result<SchedulerSignature<'_>, SignatureError>>,
-    ) -> Result<Option<Verified>, SignatureError> {
-        let mut candidates = vec![];
-        for signature in signatures {
-            match signature.and_then(|signature| Ok((self.candidate(&signature)?, signature))) {
-                Ok(candidate) => candidates.push(candidate),
-                Err(error) => self.note(error),
-            }
-        }
-        candidates.sort_by_key(|(place, _)| *place);
-        for (place, signature) in candidates {
-            let Some(key) = self.keys.get(place).copied() else { continue };
-            let parts: [&[u8]; 3] = [signature.signed_at.text.as_bytes(), b".", self.body];
-            let fits = match key.check() {
-                Check::Hmac(keyed) => match header::decode(signature.base64) {
-                    Some(given) => {
-                        self.pass()?;
-                        same_tag(&tag(keyed, &parts), &given)
-                    }
-                    None => false,
-                },
-                Check::Ed25519(public) => match header::decode(signature.base64) {
-                    Some(given) => {
-                        self.pass()?;
-                        ed25519_fits(public, &parts, &given)
-                    }
-                    None => false,
-                },
-            };
-            if fits {
-                return Ok(Some(verified(key, signature.signed_at, &parts)));
-            }
-            self.note(SignatureError::Mismatch);
-        }
-        Ok(None)
-    }
-
-    /// The place of the key that the signature names, when the rest of what it says fits too.
-    fn candidate(&self, signature: &SchedulerSignature<'_>) -> Result<usize, SignatureError> {
+impl<'a> Head<'a> {
+    /// A signature whose key there is, when the rest of what it says fits too.
+    fn candidate(
+        &self,
+        signature: &SchedulerSignature<'a>,
+        tolerance: Tolerance,
+    ) -> Result<Candidate<'a>, SignatureError> {
         let named = self.keys.iter().enumerate().find(|(_, key)| key.id().as_str() == signature.key_id);
         let (place, key) = named.ok_or(SignatureError::UnknownKey)?;
         if signature.algorithm != Some(key.algorithm()) {
             return Err(SignatureError::WrongAlgorithm);
         }
-        self.fresh(signature.signed_at)?;
-        Ok(place)
+        tolerance.check(signature.signed_at)?;
+        // What is no base64 fits nothing.
+        let given = match key.check() {
+            Check::Hmac(_) => header::decode(signature.base64).map(GivenSignature::Hmac),
+            Check::Ed25519(_) => header::decode(signature.base64).map(GivenSignature::Ed25519),
+        };
+        let given = given.ok_or(SignatureError::Mismatch)?;
+        Ok(Candidate { place, signed_at: signature.signed_at, given })
+    }
+
+    /// The signatures in the form of Standard Webhooks, where they name no key.
+    fn delivery(
+        &self,
+        headers: &SignatureHeaders<'a>,
+        entries: &[&str],
+        tolerance: Tolerance,
+    ) -> Result<(StandardDelivery<'a>, Vec<GivenSignature>), SignatureError> {
+        let delivery = headers.standard_delivery()?;
+        tolerance.check(delivery.signed_at)?;
+        let signatures: Vec<GivenSignature> = entries.iter().filter_map(|entry| standard_signature(entry)).collect();
+        if signatures.is_empty() {
+            return Err(SignatureError::Malformed);
+        }
+        let fits = |key: &&WebhookKey| signatures.iter().any(|signature| of_one_kind(key, signature));
+        if self.keys.iter().any(fits) { Ok((delivery, signatures)) } else { Err(SignatureError::UnknownKey) }
+    }
+}
+
+/// Whether a key makes signatures of this kind.
+fn of_one_kind(key: &WebhookKey, signature: &GivenSignature) -> bool {
+    match (key.check(), signature) {
+        (Check::Hmac(_), GivenSignature::Hmac(_)) | (Check::Ed25519(_), GivenSignature::Ed25519(_)) => true,
+        (Check::Hmac(_), GivenSignature::Ed25519(_)) | (Check::Ed25519(_), GivenSignature::Hmac(_)) => false,
+    }
+}
+
+/// One request under examination.
+struct Attempt<'a> {
+    keys: Vec<&'a WebhookKey>,
+    body: &'a [u8],
+    passes_left: usize,
+    /// Of the signature that got furthest.
+    failure: SignatureError,
+}
+
+impl Attempt<'_> {
+    fn note(&mut self, error: SignatureError) {
+        self.failure = self.failure.max(error);
+    }
+
+    /// The first key that signed in the scheduler's own form.
+    fn scheduler(&mut self, candidates: Vec<Candidate<'_>>) -> Result<Option<Verified>, SignatureError> {
+        for Candidate { place, signed_at, given } in candidates {
+            let Some(key) = self.keys.get(place).copied() else { continue };
+            let parts: [&[u8]; 3] = [signed_at.text.as_bytes(), b".", self.body];
+            if self.key_fits(key, &[given], &parts)? {
+                return Ok(Some(verified(key, signed_at, &parts)));
+            }
+        }
+        Ok(None)
     }
 
     /// The first key that signed in the form of Standard Webhooks, where signatures name no key.
     fn standard(
         &mut self,
         delivery: &StandardDelivery<'_>,
-        entries: &[&str],
+        signatures: &[GivenSignature],
     ) -> Result<Option<Verified>, SignatureError> {
-        if let Err(error) = self.fresh(delivery.signed_at) {
-            self.note(error);
-            return Ok(None);
-        }
-        let signatures: Vec<StandardSignature> = entries.iter().filter_map(|entry| standard_signature(entry)).collect();
-        if signatures.is_empty() {
-            self.note(SignatureError::Malformed);
-            return Ok(None);
-        }
         let parts: [&[u8]; 5] = [delivery.id.as_bytes(), b".", delivery.signed_at.text.as_bytes(), b".", self.body];
         for key in self.keys.clone() {
-            if self.key_fits(key, &signatures, &parts)? {
+            if self.key_fits(key, signatures, &parts)? {
                 return Ok(Some(verified(key, delivery.signed_at, &parts)));
             }
         }
@@ -239,13 +302,13 @@ impl<'a> Attempt<'a> {
     fn key_fits(
         &mut self,
         key: &WebhookKey,
-        signatures: &[StandardSignature],
+        signatures: &[GivenSignature],
         parts: &[&[u8]],
     ) -> Result<bool, SignatureError> {
         let mut expected = None;
         for signature in signatures {
             let fits = match (key.check(), signature) {
-                (Check::Hmac(keyed), StandardSignature::Hmac(given)) => {
+                (Check::Hmac(keyed), GivenSignature::Hmac(given)) => {
                     let expected = match expected {
                         Some(expected) => expected,
                         None => {
@@ -255,11 +318,11 @@ impl<'a> Attempt<'a> {
                     };
                     same_tag(&expected, given)
                 }
-                (Check::Ed25519(public), StandardSignature::Ed25519(given)) => {
+                (Check::Ed25519(public), GivenSignature::Ed25519(given)) => {
                     self.pass()?;
                     ed25519_fits(public, parts, given)
                 }
-                (Check::Hmac(_), StandardSignature::Ed25519(_)) | (Check::Ed25519(_), StandardSignature::Hmac(_)) => {
+                (Check::Hmac(_), GivenSignature::Ed25519(_)) | (Check::Ed25519(_), GivenSignature::Hmac(_)) => {
                     continue;
                 }
             };
@@ -269,16 +332,6 @@ impl<'a> Attempt<'a> {
             self.note(SignatureError::Mismatch);
         }
         Ok(false)
-    }
-
-    fn fresh(&self, signed_at: SignedAt<'_>) -> Result<(), SignatureError> {
-        if signed_at.unix_seconds.abs_diff(self.now_unix_seconds) <= self.tolerance_seconds {
-            Ok(())
-        } else if signed_at.unix_seconds < self.now_unix_seconds {
-            Err(SignatureError::Stale)
-        } else {
-            Err(SignatureError::Future)
-        }
     }
 
     /// Takes one of the passes over the body that the request may cost.

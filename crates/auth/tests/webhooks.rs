@@ -83,8 +83,14 @@ fn entry(key: &SigningKey, id: u64, time: i64, body: &[u8]) -> String {
     format!("{version},{}", header.rsplit_once("sig=").unwrap().1)
 }
 
+/// What the head alone tells is what the whole request tells, whatever the body.
 fn feedser(headers: &SignatureHeaders<'_>, body: &[u8]) -> Result<Verified, SignatureError> {
-    verifier().verify(Feedser, headers, body, NOW)
+    let verified = verifier().verify(Feedser, headers, body, NOW);
+    if let Err(error) = verifier().check_head(Feedser, headers, NOW) {
+        assert_eq!(verified, Err(error));
+        assert_eq!(verifier().verify(Feedser, headers, b"another body", NOW), Err(error));
+    }
+    verified
 }
 
 #[test]

@@ -8,7 +8,7 @@ use scheduler_model::{Source, WorkerId};
 use scheduler_queue::EmbeddedQueue;
 use scheduler_scanner::{ClientIdentity, HttpScanner, LocalPacer, ScannerConfig, ScannerSetupError, TokenSource};
 use scheduler_store::EmbeddedStore;
-use scheduler_web::{App, DocumentTurns, Hub, WebLimits};
+use scheduler_web::{App, Hub, Reception, ReceptionLimits, WebLimits};
 use scheduler_worker::{Fleet, IndexHost, Services, Settings};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ pub async fn wire(
     let public_url = config.public_url.unwrap_or_default();
     let app = Arc::new(App {
         hub: Hub::new(store.clone(), feed.clone(), public_url.clone()),
-        document_turns: DocumentTurns::default(),
+        reception: Reception::new(ReceptionLimits::for_bodies(config.limits.max_body_bytes)),
         store,
         feed,
         index,

@@ -1,49 +1,69 @@
 //! Bodies: read with a limit, unpacked with the same limit, and parsed so that an error points at its place.
 
 use crate::code::Code;
+use crate::images::blocking;
 use crate::problem::Problem;
-use axum::body::{Body, BodyDataStream};
+use crate::reception::Room;
+use crate::state::App;
+use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
-use futures::StreamExt;
+use scheduler_model::TenantId;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::io::{BufRead, Read};
+use std::ops::Deref;
+use tokio::runtime::Handle;
 
-/// Reads a body whole and unpacks it; both forms of it are at most `limit` bytes.
-pub async fn receive(headers: &HeaderMap, body: Body, limit: u64) -> Result<Bytes, Problem> {
-    let wire = collect(headers, body, limit).await?;
-    unpack(headers, &wire, limit).await
+/// Room for what is unpacked is taken in steps of so many bytes.
+const UNPACKED_PART_BYTES: usize = 64 << 10;
+
+/// A body in memory, with the room that it takes.
+pub struct Content {
+    bytes: Bytes,
+    room: Room,
 }
 
-/// Reads the bytes on the wire.
-pub async fn collect(headers: &HeaderMap, body: Body, limit: u64) -> Result<Bytes, Problem> {
-    announced(headers, limit)?;
-    let mut stream = body.into_data_stream();
-    let (mut wire, mut received) = (BytesMut::new(), 0);
-    while let Some(chunk) = next_chunk(&mut stream, &mut received, limit).await? {
+impl Deref for Content {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Reads a body whole and unpacks it; both forms of it are at most `limits.maxBodyBytes`.
+pub async fn receive(app: &App, caller: &TenantId, headers: &HeaderMap, body: Body) -> Result<Content, Problem> {
+    let limit = app.limits.body_bytes;
+    let wire = collect(app, caller.as_str(), headers, body).await?;
+    unpack(headers, wire, limit).await
+}
+
+/// Reads the bytes on the wire; a caller has room for so many at once.
+pub async fn collect(app: &App, caller: &str, headers: &HeaderMap, body: Body) -> Result<Content, Problem> {
+    let limit = app.limits.body_bytes;
+    let mut incoming = app.reception.incoming(body);
+    let length = announced(headers, limit)?;
+    let mut room = app.reception.room(caller);
+    // All of it at once where that is known: several bodies that each have half of their room would wait for each other.
+    room.hold(length).await?;
+    let mut wire = BytesMut::new();
+    while let Some(chunk) = incoming.next().await? {
+        if (wire.len() + chunk.len()) as u64 > limit {
+            return Err(too_large(limit));
+        }
+        room.hold(wire.len() + chunk.len()).await?;
         wire.extend_from_slice(&chunk);
     }
-    Ok(wire.freeze())
+    Ok(Content { bytes: wire.freeze(), room })
 }
 
-/// Refuses a body whose announced length is over the limit.
-pub fn announced(headers: &HeaderMap, limit: u64) -> Result<(), Problem> {
+/// The announced length of a body, which is not over the limit; 0 when none is announced.
+pub fn announced(headers: &HeaderMap, limit: u64) -> Result<usize, Problem> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u64>().ok());
-    if length.is_some_and(|length| length > limit) { Err(too_large(limit)) } else { Ok(()) }
-}
-
-/// The next part of a body, counted on top of what came before it.
-pub async fn next_chunk(stream: &mut BodyDataStream, received: &mut u64, limit: u64) -> Result<Option<Bytes>, Problem> {
-    let Some(chunk) = stream.next().await else { return Ok(None) };
-    let chunk = chunk.map_err(|_| cut())?;
-    *received += chunk.len() as u64;
-    if *received > limit { Err(too_large(limit)) } else { Ok(Some(chunk)) }
-}
-
-/// The body ended too early.
-pub fn cut() -> Problem {
-    Problem::new(Code::BodyCut, "the body ended before its end")
+    if length.is_some_and(|length| length > limit) {
+        return Err(too_large(limit));
+    }
+    Ok(length.and_then(|length| usize::try_from(length).ok()).unwrap_or(0))
 }
 
 /// How a body is packed.
@@ -92,31 +112,37 @@ impl Encoding {
 }
 
 /// Unpacks by `Content-Encoding`, and stops at the limit without having held more than that.
-pub async fn unpack(headers: &HeaderMap, wire: &Bytes, limit: u64) -> Result<Bytes, Problem> {
+pub async fn unpack(headers: &HeaderMap, wire: Content, limit: u64) -> Result<Content, Problem> {
     let encoding = Encoding::of(headers)?;
-    let wire = wire.clone();
     if encoding == Encoding::Identity {
         return Ok(wire);
     }
-    let read = move || limited(encoding.decoder(wire.as_ref())?, limit);
-    let unpacked = tokio::task::spawn_blocking(read).await.map_err(|_| Problem::internal())?;
-    match unpacked {
-        Ok(content) if content.len() as u64 > limit => Err(too_large(limit)),
-        Ok(content) => Ok(content.into()),
-        Err(_) => Err(bad_encoding()),
+    let runtime = Handle::current();
+    blocking(move || unpacked(encoding, wire, limit, &runtime)).await?
+}
+
+/// Unpacks part by part, each with the room for it.
+fn unpacked(encoding: Encoding, wire: Content, limit: u64, runtime: &Handle) -> Result<Content, Problem> {
+    let Content { bytes: wire, mut room } = wire;
+    let mut reader = encoding.decoder(wire.as_ref()).map_err(|_| bad_encoding())?;
+    let mut content = Vec::new();
+    loop {
+        runtime.block_on(room.hold(wire.len() + content.len() + UNPACKED_PART_BYTES))?;
+        let part = reader.by_ref().take(UNPACKED_PART_BYTES as u64);
+        let count = { part }.read_to_end(&mut content).map_err(|_| bad_encoding())?;
+        if content.len() as u64 > limit {
+            return Err(too_large(limit));
+        }
+        if count == 0 {
+            drop(reader);
+            return Ok(Content { bytes: content.into(), room });
+        }
     }
 }
 
 /// The body is not packed as it says.
 pub fn bad_encoding() -> Problem {
     Problem::new(Code::BadEncoding, "the body cannot be decompressed")
-}
-
-/// Reads at most one byte more than the limit, so that the caller sees that it was passed.
-fn limited(reader: impl Read, limit: u64) -> std::io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    reader.take(limit.saturating_add(1)).read_to_end(&mut content)?;
-    Ok(content)
 }
 
 /// A form of the body is over the limit.

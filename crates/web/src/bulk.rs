@@ -11,6 +11,7 @@ use crate::lines::{Line, Lines};
 use crate::openapi::params::TenantHeader;
 use crate::openapi::problems::OfBulk;
 use crate::problem::Problem;
+use crate::reception::Room;
 use crate::state::App;
 use axum::body::Body;
 use axum::extract::State;
@@ -36,6 +37,8 @@ const BATCHES_AHEAD: usize = 1;
 type Batch = Vec<(usize, Result<Bytes, Problem>)>;
 /// What they say.
 type Read = Vec<(usize, Result<Intake, Problem>)>;
+/// A batch that is read, with the room that it takes until it is written.
+type Reading = tokio::task::JoinHandle<(Read, Room)>;
 
 /// Put many images by their sidecars.
 ///
@@ -56,7 +59,7 @@ pub async fn bulk(
     body: Body,
 ) -> Result<Response, Problem> {
     let line_max = usize::try_from(app.limits.body_bytes).unwrap_or(usize::MAX);
-    let lines = Lines::new(&headers, body, line_max)?;
+    let lines = Lines::new(&headers, app.reception.incoming(body), line_max)?;
     let (batches, read) = mpsc::channel(BATCHES_AHEAD);
     // Together in one task: a caller who goes away ends both.
     let ((), answers) = tokio::join!(read_lines(&app, &tenant, lines, line_max, batches), write_batches(&app, read));
@@ -68,17 +71,12 @@ pub async fn bulk(
 }
 
 /// Reads lines to the end and has each batch of them parsed.
-async fn read_lines(
-    app: &App,
-    tenant: &TenantId,
-    mut lines: Lines,
-    line_max: usize,
-    batches: mpsc::Sender<tokio::task::JoinHandle<Read>>,
-) {
+async fn read_lines(app: &App, tenant: &TenantId, mut lines: Lines, line_max: usize, batches: mpsc::Sender<Reading>) {
     let mut batch = Batch::new();
     let (mut bytes, mut number) = (0, 0);
+    let mut room = app.reception.room(tenant.as_str());
     loop {
-        let line = lines.next().await;
+        let line = lines.next(&mut room, bytes).await;
         let ended = matches!(line, Ok(None) | Err(_));
         match line {
             Ok(Some(Line::Blank)) => number += 1,
@@ -100,10 +98,11 @@ async fn read_lines(
         if !batch.is_empty() && (stop || batch.len() >= BATCH_LEN_MAX || bytes >= BATCH_BYTES_MAX) {
             let (now, owner, batch) = (app.clock.now(), tenant.clone(), std::mem::take(&mut batch));
             bytes = 0;
+            let room = std::mem::replace(&mut room, app.reception.room(tenant.as_str()));
             let parse = move |(number, content): (usize, Result<Bytes, Problem>)| {
                 (number, content.and_then(|content| sidecar(owner.clone(), None, &content, now)))
             };
-            let parsing = tokio::task::spawn_blocking(move || batch.into_iter().map(parse).collect());
+            let parsing = tokio::task::spawn_blocking(move || (batch.into_iter().map(parse).collect(), room));
             if batches.send(parsing).await.is_err() {
                 return;
             }
@@ -115,10 +114,10 @@ async fn read_lines(
 }
 
 /// Writes batches in their order; gives the answers.
-async fn write_batches(app: &App, mut batches: mpsc::Receiver<tokio::task::JoinHandle<Read>>) -> Vec<String> {
+async fn write_batches(app: &App, mut batches: mpsc::Receiver<Reading>) -> Vec<String> {
     let mut answers = Vec::new();
     while let Some(parsing) = batches.recv().await {
-        if let Ok(read) = parsing.await {
+        if let Ok((read, _room)) = parsing.await {
             write_batch(app, read, &mut answers).await;
         }
     }

@@ -43,9 +43,11 @@ codes! {
     BadSignature = UNAUTHORIZED, "bad-signature",
         "no, a wrong, a stale or an unknown signature; `detail` says which";
     BodyCut = BAD_REQUEST, "body-cut",
-        "the body ended before its end";
+        "the body ended before its end, or came too slowly";
     BodyTooLarge = PAYLOAD_TOO_LARGE, "body-too-large",
         "over `limits.maxBodyBytes`, as sent or after decompression; of a bulk upload, one line";
+    Busy = SERVICE_UNAVAILABLE, "busy",
+        "as many bodies are received as there is room for; nothing was done";
     Conflict = CONFLICT, "conflict",
         "somebody else changed it meanwhile; read it again";
     DocumentTooLarge = PAYLOAD_TOO_LARGE, "document-too-large",

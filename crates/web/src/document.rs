@@ -1,15 +1,15 @@
 //! SBOMs as they come: a small one is read whole, of a large one never more than a few parts are held.
 
-use crate::body::{Encoding, announced, bad_encoding, cut, next_chunk, too_large};
+use crate::body::{Encoding, announced, bad_encoding, too_large};
 use crate::problem::Problem;
 use crate::state::App;
 use axum::body::Body;
 use axum::http::HeaderMap;
 use bytes::{Bytes, BytesMut};
+use scheduler_model::TenantId;
 use scheduler_sbom::{Document, Limits, SbomError};
 use std::io::{BufReader, Read};
-use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 /// Up to so many bytes on the wire are gathered before anything is read: the parser is faster on them, and a slow sender
 /// holds no thread.
@@ -18,51 +18,42 @@ const GATHERED_BYTES_MAX: usize = 4 << 20;
 /// Parts of a large document between the connection and its reader.
 const PARTS_LEN_MAX: usize = 8;
 
-/// The longest wait for the next part of a large document, which holds one of the few readers.
-const PART_WAIT: Duration = Duration::from_secs(30);
-
-/// Large documents that are read at once.
-const READERS_MAX: usize = 8;
-
-/// The turns of those who send large documents.
-#[derive(Debug)]
-pub struct DocumentTurns(Semaphore);
-
-impl Default for DocumentTurns {
-    fn default() -> Self {
-        Self(Semaphore::new(READERS_MAX))
-    }
-}
-
 /// Receives an SBOM; as sent and after decompression it has at most the bytes that the configuration allows.
-pub async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Result<Document, Problem> {
+pub async fn receive(app: &App, caller: &TenantId, headers: &HeaderMap, body: Body) -> Result<Document, Problem> {
     let limit = app.limits.body_bytes;
+    let mut incoming = app.reception.incoming(body);
     let encoding = Encoding::of(headers)?;
-    announced(headers, limit)?;
-    let mut stream = body.into_data_stream();
-    let mut received = 0;
+    let length = announced(headers, limit)?;
+    let mut room = app.reception.room(caller.as_str());
+    room.hold(length.min(GATHERED_BYTES_MAX)).await?;
     let mut gathered = BytesMut::new();
     let whole = loop {
-        match next_chunk(&mut stream, &mut received, limit).await? {
-            None => break true,
-            Some(chunk) => gathered.extend_from_slice(&chunk),
-        }
+        let Some(part) = incoming.next().await? else { break true };
+        room.hold(gathered.len() + part.len()).await?;
+        gathered.extend_from_slice(&part);
         if gathered.len() > GATHERED_BYTES_MAX {
             break false;
         }
     };
+    let mut received = gathered.len() as u64;
+    if received > limit {
+        return Err(too_large(limit));
+    }
     let gathered = gathered.freeze();
     if whole {
         return read_off_runtime(move || read_gathered(&gathered, encoding, limit)).await;
     }
-    let _turn = app.document_turns.0.acquire().await.map_err(|_| Problem::internal())?;
+    let _reader = app.reception.reader(caller.as_str()).await?;
     let (parts, taken) = mpsc::channel(PARTS_LEN_MAX);
     let wire = Wire { current: gathered, parts: taken, ended: false };
     let reader = read_off_runtime(move || read_stream(wire, encoding, limit));
     let sender = async move {
         loop {
-            let part = tokio::time::timeout(PART_WAIT, next_chunk(&mut stream, &mut received, limit)).await;
-            let part = part.map_err(|_| cut())??;
+            let part = incoming.next().await?;
+            received += part.as_ref().map_or(0, Bytes::len) as u64;
+            if received > limit {
+                return Err(too_large(limit));
+            }
             let ended = part.is_none();
             // A reader that has gone has found what is wrong. The rest is received all the same: a sender that is cut off
             // in the middle does not read the answer.

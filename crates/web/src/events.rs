@@ -1,8 +1,9 @@
 //! The webhooks: verified, read, made durable, and nothing more.
 
-use crate::body::{collect, unpack};
+use crate::body::{Content, collect, unpack};
 use crate::code::Code;
 use crate::export::{self, FeedserBody, SkippedKey, VexerBody};
+use crate::images::blocking;
 use crate::openapi::problems::OfExport;
 use crate::problem::Problem;
 use crate::state::App;
@@ -14,10 +15,9 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use scheduler_auth::{
-    SCHEDULER_SIGNATURE_HEADER, SignatureError, SignatureHeaders, Verified, WEBHOOK_ID_HEADER,
-    WEBHOOK_SIGNATURE_HEADER, WEBHOOK_TIMESTAMP_HEADER,
+    SCHEDULER_SIGNATURE_HEADER, SignatureError, SignatureHeaders, WEBHOOK_ID_HEADER, WEBHOOK_SIGNATURE_HEADER,
+    WEBHOOK_TIMESTAMP_HEADER,
 };
 use scheduler_core::ports::Accepted;
 use scheduler_model::ids::{content_id, sha256_hex};
@@ -27,6 +27,9 @@ use std::sync::Arc;
 use tracing::field::Empty;
 use tracing::{Instrument, info, info_span, warn};
 use utoipa::ToSchema;
+
+/// Whoever delivers shares one caller's room: senders are not known before their bodies are.
+const WEBHOOKS: &str = "/events";
 
 /// What became of a delivery.
 #[derive(Serialize, ToSchema)]
@@ -125,14 +128,25 @@ async fn accept(
     if !app.webhooks.contains(&source) {
         return Err(Problem::not_found(format!("webhook of {}", source.as_str())));
     }
-    let wire = collect(headers, body, app.limits.body_bytes).await?;
-    let sender = authenticate(app, source, peer, headers, &wire).await?;
-    let content = unpack(headers, &wire, app.limits.body_bytes).await?;
+    let now = app.clock.now().seconds();
+    // Who cannot be let in by the head of the request is told so before the body is received.
+    let certified = certified(app, source, peer);
+    if certified.is_none() {
+        let head = app.verifier.check_head(source, &signatures(headers), now);
+        if let Err(error) = head {
+            drop(app.reception.incoming(body));
+            return Err(refused(source, peer, error));
+        }
+    }
+    let wire = collect(app, WEBHOOKS, headers, body).await?;
+    let (wire, sender) = match certified {
+        Some(sender) => (wire, sender),
+        None => verify(app, source, peer, headers, wire, now).await?,
+    };
+    let content = unpack(headers, wire, app.limits.body_bytes).await?;
     let keys_max = app.limits.keys_per_event;
     let (read, content_hash) =
-        tokio::task::spawn_blocking(move || (export::read(source, &content, keys_max), sha256_hex(&content)))
-            .await
-            .map_err(|_| Problem::internal())?;
+        blocking(move || (export::read(source, &content, keys_max), sha256_hex(&content))).await?;
     let read = read?;
     let event_id = EventId::try_from(app.ids.fresh()).map_err(|_| Problem::internal())?;
     let keys = read.keys.len();
@@ -178,60 +192,57 @@ struct Sender {
     fingerprint: Option<String>,
 }
 
-/// The sender by its client certificate, else by its signature. A listed certificate is enough: a signature beside it is not
-/// looked at.
-async fn authenticate(
+/// The sender by its client certificate. A listed one is enough: a signature beside it is not looked at.
+fn certified(app: &App, source: Source, peer: &PeerCertificate) -> Option<Sender> {
+    let client = app.verifier.client(source, peer.subject.as_ref()?)?;
+    Some(Sender { key_id: client.id().clone(), tenants: client.tenants().clone(), fingerprint: None })
+}
+
+fn refused(source: Source, peer: &PeerCertificate, error: SignatureError) -> Problem {
+    let detail = match &peer.subject {
+        Some(subject) => format!(
+            "{error}, and the client certificate's subject `{subject}` is not listed for {} in webhooks.clients",
+            source.as_str()
+        ),
+        None => error.to_string(),
+    };
+    Problem::new(Code::BadSignature, detail)
+}
+
+/// The sender by the signature over the bytes on the wire, before anything of them is read. Hashing is off the runtime.
+/// `now` is when the request came, so that a long body does not make it stale.
+async fn verify(
     app: &Arc<App>,
     source: Source,
     peer: &PeerCertificate,
     headers: &HeaderMap,
-    wire: &Bytes,
-) -> Result<Sender, Problem> {
-    if let Some(client) = peer.subject.as_ref().and_then(|subject| app.verifier.client(source, subject)) {
-        return Ok(Sender { key_id: client.id().clone(), tenants: client.tenants().clone(), fingerprint: None });
-    }
-    let refused = match verify(app, source, headers, wire).await? {
-        Ok(verified) => {
-            let fingerprint = verified.fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
-            return Ok(Sender { key_id: verified.key_id, tenants: verified.tenants, fingerprint: Some(fingerprint) });
-        }
-        Err(refused) => refused,
+    wire: Content,
+    now: i64,
+) -> Result<(Content, Sender), Problem> {
+    let (own, headers) = (app.clone(), headers.clone());
+    let work = move || {
+        let verified = own.verifier.verify(source, &signatures(&headers), &wire, now);
+        (wire, verified)
     };
-    let detail = match &peer.subject {
-        Some(subject) => format!(
-            "{refused}, and the client certificate's subject `{subject}` is not listed for {} in webhooks.clients",
-            source.as_str()
-        ),
-        None => refused.to_string(),
-    };
-    Err(Problem::new(Code::BadSignature, detail))
+    let (wire, verified) = blocking(work).await?;
+    let verified = verified.map_err(|error| refused(source, peer, error))?;
+    let fingerprint = verified.fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok((wire, Sender { key_id: verified.key_id, tenants: verified.tenants, fingerprint: Some(fingerprint) }))
 }
 
-/// Checks the signature over the bytes on the wire, before anything of them is read. Hashing is off the runtime.
-async fn verify(
-    app: &Arc<App>,
-    source: Source,
-    headers: &HeaderMap,
-    wire: &Bytes,
-) -> Result<Result<Verified, SignatureError>, Problem> {
-    let (app, headers, wire) = (app.clone(), headers.clone(), wire.clone());
-    let now = app.clock.now().seconds();
-    let work = move || {
-        let all = |name: &str| headers.get_all(name).iter().map(|v| v.to_str().unwrap_or_default()).collect::<Vec<_>>();
-        // A header that must be single and is not counts as absent.
-        let single = |name: &str| match all(name).as_slice() {
-            [one] => Some(*one),
-            _ => None,
-        };
-        let signatures = SignatureHeaders {
-            scheduler: all(SCHEDULER_SIGNATURE_HEADER),
-            webhook_id: single(WEBHOOK_ID_HEADER),
-            webhook_timestamp: single(WEBHOOK_TIMESTAMP_HEADER),
-            webhook_signature: all(WEBHOOK_SIGNATURE_HEADER),
-        };
-        app.verifier.verify(source, &signatures, &wire, now)
+fn signatures(headers: &HeaderMap) -> SignatureHeaders<'_> {
+    let all = |name: &str| headers.get_all(name).iter().map(|v| v.to_str().unwrap_or_default()).collect::<Vec<_>>();
+    // A header that must be single and is not counts as absent.
+    let single = |name: &str| match all(name).as_slice() {
+        [one] => Some(*one),
+        _ => None,
     };
-    tokio::task::spawn_blocking(work).await.map_err(|_| Problem::internal())
+    SignatureHeaders {
+        scheduler: all(SCHEDULER_SIGNATURE_HEADER),
+        webhook_id: single(WEBHOOK_ID_HEADER),
+        webhook_timestamp: single(WEBHOOK_TIMESTAMP_HEADER),
+        webhook_signature: all(WEBHOOK_SIGNATURE_HEADER),
+    }
 }
 
 /// A trace context of an event whose sender gave none.

@@ -40,7 +40,7 @@ pub async fn put_bom_index(
     body: Body,
 ) -> Result<Response, Problem> {
     let digest = image_digest(digest)?;
-    let content = receive(&headers, body, app.limits.body_bytes).await?;
+    let content = receive(&app, &tenant, &headers, body).await?;
     let now = app.clock.now();
     let intake = blocking(move || sidecar(tenant, Some(digest), &content, now)).await??;
     put(&app, intake).await
@@ -90,7 +90,7 @@ pub async fn put_sbom(
     body: Body,
 ) -> Result<Response, Problem> {
     let digest = image_digest(digest)?;
-    let document = document::receive(&app, &headers, body).await?;
+    let document = document::receive(&app, &tenant, &headers, body).await?;
     let place = place(&params, &document)?;
     let now = app.clock.now();
     put(&app, blocking(move || intake::image(tenant, digest, place, document, now)).await?).await

@@ -167,12 +167,12 @@ pub async fn next(
 )]
 pub async fn preview(
     State(app): State<Arc<App>>,
-    Tenant(_): Tenant,
+    Tenant(tenant): Tenant,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Ahead>, Problem> {
     expect_json(&headers)?;
-    let asked: PreviewBody = parse(&receive(&headers, body, app.limits.body_bytes).await?)?;
+    let asked: PreviewBody = parse(&receive(&app, &tenant, &headers, body).await?)?;
     let expr = CronExpr::parse(&asked.when_cron).map_err(|e| Problem::bad_input("/whenCron", e.to_string()))?;
     let zone = Zone::parse(&asked.timezone).map_err(|e| Problem::bad_input("/timezone", e.to_string()))?;
     let count = count(asked.count, "/count")?;

@@ -23,9 +23,11 @@ mod policy;
 mod preview;
 mod preview_answer;
 mod problem;
+mod reception;
 mod runs;
 mod schedule_body;
 mod schedules;
+mod shares;
 mod shown;
 mod snapshot;
 mod state;
@@ -37,10 +39,10 @@ mod view;
 mod window;
 
 pub use code::Code;
-pub use document::DocumentTurns;
 pub use hub::Hub;
 pub use instants::Ahead;
 pub use openapi::openapi_json;
+pub use reception::{Pace, Reception, ReceptionLimits};
 pub use state::{App, WebLimits};
 
 use axum::Router;

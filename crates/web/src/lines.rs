@@ -2,11 +2,10 @@
 
 use crate::code::Code;
 use crate::problem::Problem;
+use crate::reception::{Incoming, Room};
 use async_compression::tokio::bufread::{GzipDecoder, ZstdDecoder};
-use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
-use futures::TryStreamExt;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader};
 use tokio_util::io::StreamReader;
 
@@ -28,8 +27,8 @@ pub struct Lines {
 
 impl Lines {
     /// Lines of at most `line_max` bytes each, after decompression.
-    pub fn new(headers: &HeaderMap, body: Body, line_max: usize) -> Result<Self, Problem> {
-        let raw = StreamReader::new(body.into_data_stream().map_err(std::io::Error::other));
+    pub fn new(headers: &HeaderMap, body: Incoming, line_max: usize) -> Result<Self, Problem> {
+        let raw = StreamReader::new(Box::pin(body.into_stream()));
         let encoding =
             headers.get(header::CONTENT_ENCODING).map(|v| v.to_str().unwrap_or("?").trim().to_ascii_lowercase());
         let reader: Box<dyn AsyncBufRead + Send + Unpin> = match encoding.as_deref() {
@@ -50,8 +49,8 @@ impl Lines {
         Ok(Self { reader, line_max })
     }
 
-    /// The next line; `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<Line>, Problem> {
+    /// The next line; `None` at the end. It takes room beside the bytes that are in it already.
+    pub async fn next(&mut self, room: &mut Room, held: usize) -> Result<Option<Line>, Problem> {
         let mut line = Vec::new();
         let mut too_long = false;
         let mut began = false;
@@ -72,6 +71,7 @@ impl Lines {
                 line = Vec::new();
             }
             if !too_long {
+                room.hold(held + line.len() + part.len()).await?;
                 line.extend_from_slice(part);
             }
             let consumed = part.len() + usize::from(end.is_some());

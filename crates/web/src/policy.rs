@@ -87,7 +87,7 @@ async fn put_in_force(
     body: Body,
 ) -> Result<(StatusCode, Json<PolicyAnswer>), Problem> {
     expect_json(headers)?;
-    let asked: PolicyBody = parse(&receive(headers, body, app.limits.body_bytes).await?)?;
+    let asked: PolicyBody = parse(&receive(app, tenant, headers, body).await?)?;
     for (at, text) in [("/policyRevision", Some(&asked.policy_revision)), ("/previous", asked.previous.as_ref())] {
         check_revision(text.map(String::as_str), at)?;
     }

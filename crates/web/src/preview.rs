@@ -88,7 +88,7 @@ pub async fn impact(
     body: Body,
 ) -> Result<Json<PreviewAnswer>, Problem> {
     expect_json(&headers)?;
-    let content = receive(&headers, body, app.limits.body_bytes).await?;
+    let content = receive(&app, &tenant, &headers, body).await?;
     let began = Instant::now();
     let asked: PreviewBody = parse(&content)?;
     check_selection(&asked.selection, "/selection")?;

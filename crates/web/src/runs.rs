@@ -131,7 +131,7 @@ pub async fn start(
 
 async fn begin(app: &App, tenant: TenantId, headers: &HeaderMap, body: Body) -> Result<Response, Problem> {
     expect_json(headers)?;
-    let content = receive(headers, body, app.limits.body_bytes).await?;
+    let content = receive(app, &tenant, headers, body).await?;
     let asked: RunBody = parse(&content)?;
     let idempotency = idempotency(headers, &content)?;
     let mut new = new_run(app, &tenant, asked).await?;

@@ -97,7 +97,7 @@ pub async fn create(
     body: Body,
 ) -> Result<Response, Problem> {
     expect_json(&headers)?;
-    let content = receive(&headers, body, app.limits.body_bytes).await?;
+    let content = receive(&app, &tenant, &headers, body).await?;
     let spec = parse::<ScheduleBody>(&content)?.validate()?;
     let now = app.clock.now();
     let schedule = Schedule {
@@ -175,7 +175,7 @@ pub async fn patch(
     body: Body,
 ) -> Result<Response, Problem> {
     expect_json(&headers)?;
-    let content = receive(&headers, body, app.limits.body_bytes).await?;
+    let content = receive(&app, &tenant, &headers, body).await?;
     let changes: Value = parse(&content)?;
     check_patch(&changes)?;
     // Without If-Match the patch is for whatever stands; it is tried again when somebody else was faster.

@@ -1,7 +1,7 @@
 //! What the handlers work with.
 
-use crate::document::DocumentTurns;
 use crate::hub::Hub;
+use crate::reception::Reception;
 use scheduler_auth::Verifier;
 use scheduler_core::launch::RunDefaults;
 use scheduler_core::ports::{Clock, Conductor, Feed, Ids, Store};
@@ -55,8 +55,8 @@ pub struct App {
     pub metrics: Option<Box<dyn Fn() -> String + Send + Sync>>,
     /// Fans events out to the streams.
     pub hub: Arc<Hub>,
-    /// Turns of those who send large documents.
-    pub document_turns: DocumentTurns,
+    /// Where bodies are received.
+    pub reception: Reception,
     /// Ends streams when the process does.
     pub shutdown: CancellationToken,
 }

@@ -13,7 +13,7 @@ const ANY: &[Code] = &[Code::BadInput, Code::Internal, Code::StoreUnavailable];
 
 /// What comes on top when there is a body.
 const BODY: &[Code] =
-    &[Code::BadEncoding, Code::BodyCut, Code::BodyTooLarge, Code::MalformedJson, Code::UnsupportedEncoding];
+    &[Code::BadEncoding, Code::BodyCut, Code::BodyTooLarge, Code::Busy, Code::MalformedJson, Code::UnsupportedEncoding];
 
 /// What comes on top when that body is one JSON document of ours.
 const JSON: &[Code] = &[Code::UnsupportedMediaType];

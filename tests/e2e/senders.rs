@@ -1,0 +1,174 @@
+//! Senders who are slow, greedy or unknown: what they can hold up, and what they cost.
+
+use crate::catalog::{digest, export, sidecar};
+use crate::client::{sign, unix_now};
+use crate::service::Service;
+use futures::future::join_all;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A body of nearly the most that is taken.
+const LARGE: usize = 30 << 20;
+
+/// A request as it is written, up to some part of its body.
+struct Sender(TcpStream);
+
+impl Sender {
+    async fn begin(service: &Service, method: &str, path: &str, headers: &str, length: usize) -> Self {
+        let mut stream = TcpStream::connect(service.socket()).await.unwrap();
+        let head = format!(
+            "{method} /api/v1/scheduler{path} HTTP/1.1\r\nhost: localhost\r\n{headers}content-length: {length}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        Self(stream)
+    }
+
+    /// Sends so much; stops when the service does not take it.
+    async fn send(&mut self, part: &[u8]) {
+        drop(self.0.write_all(part).await);
+    }
+
+    /// The head of the answer; empty when the connection ends without one.
+    async fn answer(&mut self) -> String {
+        let mut answer = Vec::new();
+        while !answer.windows(4).any(|window| window == b"\r\n\r\n") {
+            let mut part = [0; 1024];
+            match self.0.read(&mut part).await {
+                Ok(count) if count > 0 => answer.extend_from_slice(&part[..count]),
+                _ => break,
+            }
+        }
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+}
+
+/// Signatures that can be seen to be wrong without the body.
+fn hopeless() -> Vec<(&'static str, String)> {
+    let signed = |key: &str, time: u64| sign(key, b"", time);
+    let header = |value: String| format!("x-scheduler-signature: {value}\r\n");
+    vec![
+        ("no signature", String::new()),
+        ("unreadable", header("nonsense".to_owned())),
+        ("unknown key", header(signed("nobody", unix_now()))),
+        ("another source's key", header(signed("vexer-1", unix_now()))),
+        ("stale", header(signed("feedser-1", unix_now() - 3600))),
+        ("ahead", header(signed("feedser-1", unix_now() + 3600))),
+        ("no base64", header(format!("keyId=feedser-1,t={},alg=hmac-sha256,sig=?", unix_now()))),
+        ("standard, stale", "webhook-id: 1\r\nwebhook-timestamp: 1000\r\nwebhook-signature: v1,AAAA\r\n".to_owned()),
+    ]
+}
+
+/// HOOK: who cannot be let in is told so before the body, and costs nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p10_a_hopeless_delivery_is_401_before_its_body_and_takes_no_memory() {
+    let service = Service::start(json!({})).await;
+    for (what, headers) in hopeless() {
+        let mut sender = Sender::begin(&service, "POST", "/events/feedser-export", &headers, LARGE).await;
+        let answer = sender.answer().await;
+        assert!(answer.starts_with("HTTP/1.1 401"), "{what}: {answer}");
+    }
+    // Those who send first and read afterwards get their answer too.
+    let before = service.peak_mib();
+    let body = vec![b' '; LARGE];
+    let all: Vec<_> = hopeless().into_iter().cycle().take(40).collect();
+    join_all(all.iter().map(async |(what, headers)| {
+        let mut sender = Sender::begin(&service, "POST", "/events/feedser-export", headers, LARGE).await;
+        sender.send(&body).await;
+        let answer = sender.answer().await;
+        assert!(answer.starts_with("HTTP/1.1 401"), "{what}: {answer}");
+    }))
+    .await;
+    let grown = service.peak_mib() - before;
+    println!("40 hopeless deliveries of 30 MiB added {grown} MiB");
+    assert!(grown < 60, "{grown} MiB");
+}
+
+/// What many large bodies hold at once is bounded; who finds no room is told when to come back, and no other caller is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p10_bytes_of_bodies_that_are_held_are_bounded_for_all_and_for_each() {
+    let service = Service::start(json!({})).await;
+    let body = vec![b' '; LARGE - 1];
+    let image = format!("/images/{}/bom-index", digest(1));
+    let signature = format!("x-scheduler-signature: {}\r\n", sign("feedser-1", b"", unix_now()));
+    let routes = [
+        ("POST", "/events/feedser-export", signature.as_str()),
+        ("POST", "/run", "x-tenant-id: one\r\n"),
+        ("POST", "/preview/impact", "x-tenant-id: one\r\n"),
+        ("PUT", image.as_str(), "x-tenant-id: one\r\n"),
+        ("POST", "/images/bulk", "x-tenant-id: two\r\n"),
+    ];
+    let before = service.peak_mib();
+    // All but the last byte of each.
+    let senders = routes.iter().cycle().take(40).map(async |&(method, path, headers)| {
+        let mut sender = Sender::begin(&service, method, path, headers, LARGE).await;
+        sender.send(&body).await;
+        sender
+    });
+    let other = async {
+        let client = service.client("other");
+        let mut large = sidecar(2);
+        large["note"] = "x".repeat(20 << 20).into();
+        let put = client.put(&format!("/images/{}/bom-index", digest(2)), &large).await;
+        assert_eq!(put.status, 201, "{}", put.text);
+    };
+    let (mut senders, ()) = tokio::join!(join_all(senders), other);
+    let grown = service.peak_mib() - before;
+    println!("40 bodies of 30 MiB added {grown} MiB");
+    assert!(grown < 450, "{grown} MiB");
+    let answers = join_all(senders.iter_mut().map(async |sender| {
+        sender.send(b" ").await;
+        sender.answer().await
+    }))
+    .await;
+    let busy = answers.iter().filter(|answer| answer.starts_with("HTTP/1.1 503")).count();
+    assert!(busy >= 16, "{answers:?}");
+    for answer in answers {
+        let told = answer.starts_with("HTTP/1.1 503") && answer.contains("\r\nretry-after: ");
+        assert!(
+            told || ["200", "202", "400", "401"].iter().any(|status| answer.starts_with(&format!("HTTP/1.1 {status}"))),
+            "{answer}"
+        );
+    }
+    // The room is free again.
+    let delivered = service.client("one").post_event("feedser", &export("after", &["pkg:npm/a".into()])).await;
+    assert_eq!(delivered.status, 202, "{}", delivered.text);
+}
+
+/// A large CycloneDX document.
+fn sbom() -> String {
+    let filler = "x".repeat(5 << 20);
+    format!(
+        r#"{{"bomFormat":"CycloneDX","specVersion":"1.5","filler":"{filler}","components":[{{"purl":"pkg:npm/a@1"}}]}}"#
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p10_a_tenant_that_sends_large_sboms_slowly_holds_up_no_other() {
+    let service = Service::start(json!({})).await;
+    let document = sbom();
+    let path = |number: usize| format!("/images/{}/sbom?repository=shop/a", digest(number));
+    // More than are read at once; all of them wait for their senders.
+    let slow = join_all((0..8).map(async |number| {
+        let mut sender = Sender::begin(&service, "PUT", &path(number), "x-tenant-id: slow\r\n", document.len()).await;
+        sender.send(&document.as_bytes()[..document.len() - 1000]).await;
+        sender
+    }))
+    .await;
+    let other = service.client("other");
+    let put = other.send(other.request(reqwest::Method::PUT, &path(20)).body(document.clone())).await;
+    assert_eq!(put.status, 201, "{}", put.text);
+    // Half of the slow ones have a reader; the others are told to come again, and so is a ninth.
+    let mine = service.client("slow");
+    let put = mine.send(mine.request(reqwest::Method::PUT, &path(21)).body(document.clone())).await;
+    assert_eq!((put.status, put.code(), put.retry_after().is_some()), (503, "busy", true), "{}", put.text);
+    let answers = join_all(slow.into_iter().map(async |mut sender| {
+        sender.send(&document.as_bytes()[document.len() - 1000..]).await;
+        sender.answer().await
+    }))
+    .await;
+    let with = |status: &str| answers.iter().filter(|answer| answer.starts_with(&format!("HTTP/1.1 {status}"))).count();
+    assert_eq!((with("201"), with("503")), (4, 4), "{answers:?}");
+    let put = mine.send(mine.request(reqwest::Method::PUT, &path(21)).body(document)).await;
+    assert_eq!(put.status, 201, "{}", put.text);
+}
