@@ -86,6 +86,10 @@ impl Client {
         self.try_send(request).await.unwrap()
     }
 
+    pub async fn try_get(&self, path: &str) -> Option<Answer> {
+        self.try_send(self.request(Method::GET, path)).await
+    }
+
     pub async fn get(&self, path: &str) -> Answer {
         self.send(self.request(Method::GET, path)).await
     }

@@ -86,10 +86,21 @@ async fn p08_a_full_disk_is_503_loses_nothing_and_heals_when_there_is_room() {
         for &number in &refused {
             assert!(!has(&client, number).await, "{number} was refused");
         }
+        let ready = client.get("/readyz").await;
+        assert_eq!((ready.status, ready.code()), (503, "store-unavailable"), "{}", ready.text);
         if round == 1 {
             service.kill();
+            let said = service.fails_to_start().await;
+            let last = said.lines().last().unwrap_or_default();
+            assert!(last.starts_with("error: ") && last.contains("is full") && last.contains("make room"), "{said}");
+            assert!(!last.contains("IO error"), "the engine's words are no help: {last}");
         }
         std::fs::remove_file(filler).unwrap();
+        if round == 0 {
+            // Nobody writes; looking at it is enough.
+            eventually("writes to be tried again", async || (client.get("/readyz").await.status == 200).then_some(()))
+                .await;
+        }
         if round == 1 {
             service.spawn().await;
         }

@@ -1,8 +1,9 @@
 //! Senders who are slow, greedy or unknown: what they can hold up, and what they cost.
 
 use crate::catalog::{digest, export, sidecar};
-use crate::client::{sign, unix_now};
+use crate::client::{Client, eventually, sign, unix_now};
 use crate::service::Service;
+use crate::sse::Stream;
 use futures::future::join_all;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -171,4 +172,66 @@ async fn p10_a_tenant_that_sends_large_sboms_slowly_holds_up_no_other() {
     assert_eq!((with("201"), with("503")), (4, 4), "{answers:?}");
     let put = mine.send(mine.request(reqwest::Method::PUT, &path(21)).body(document)).await;
     assert_eq!(put.status, 201, "{}", put.text);
+}
+
+/// Starts the service where a process may have so many files open, and may raise that to so many.
+async fn with_files(soft: u32, hard: u32) -> Service {
+    let mut service = Service::prepare(json!({}));
+    let limits = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
+    service.spawn_as(&["sh", "-c", &limits]).await;
+    service
+}
+
+#[tokio::test]
+async fn p10_the_process_takes_as_many_files_as_it_may() {
+    let service = with_files(64, 700).await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", service.pid())).unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(files.split_whitespace().nth(3), Some("700"), "{files}");
+}
+
+/// Half of the files are for connections; who comes then is told so at once, and the service goes on.
+#[tokio::test]
+async fn p10_idle_connections_do_not_use_the_files_up() {
+    let service = with_files(256, 256).await;
+    let mut open = Vec::new();
+    for _ in 0..128 {
+        open.push(TcpStream::connect(service.socket()).await.unwrap());
+    }
+    let refused = eventually("all places to be taken", async || {
+        let answer = Client::new(service.client("a").address(), "a").try_get("/runs").await?;
+        (answer.status == 503).then_some(answer)
+    })
+    .await;
+    assert_eq!((refused.code(), refused.retry_after().is_some()), ("busy", true), "{}", refused.text);
+    // Far more than there are files.
+    for _ in 0..300 {
+        let mut sender = Sender::begin(&service, "GET", "/runs", "", 0).await;
+        let answer = sender.answer().await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 503"), "{answer}");
+    }
+    open.clear();
+    eventually("places to be free again", async || {
+        let answer = Client::new(service.client("a").address(), "a").try_get("/runs").await?;
+        (answer.status == 200).then_some(())
+    })
+    .await;
+    let put = service.client("a").put(&format!("/images/{}/bom-index", digest(1)), &sidecar(1)).await;
+    assert_eq!(put.status, 201, "{}", put.text);
+}
+
+#[tokio::test]
+async fn p10_a_tenant_has_its_part_of_the_streams() {
+    // 128 connections, 64 streams, 16 of a tenant.
+    let service = with_files(256, 256).await;
+    let (greedy, other) = (service.client("greedy"), service.client("other"));
+    let mut streams = Vec::new();
+    for number in 0..16 {
+        streams.push(Stream::open(&greedy, None).await.unwrap_or_else(|| panic!("stream {number}")));
+    }
+    let refused = greedy.get("/events/stream").await;
+    assert_eq!((refused.status, refused.code(), refused.retry_after().is_some()), (503, "too-many-streams", true));
+    assert!(Stream::open(&other, None).await.is_some());
+    streams.pop();
+    eventually("its place to be free", async || Stream::open(&greedy, None).await).await;
 }

@@ -92,6 +92,20 @@ impl Service {
         self.child = Some(command.spawn().unwrap());
     }
 
+    /// Starts the process, which ends by itself; gives what it said.
+    pub async fn fails_to_start(&mut self) -> String {
+        let said_before = self.log().len();
+        self.begin(&[]);
+        let mut child = self.child.take().unwrap();
+        let ended = tokio::task::spawn_blocking(move || {
+            let ended = child.wait().unwrap();
+            (child, ended)
+        });
+        let (_, ended) = tokio::time::timeout(START_MAX, ended).await.unwrap().unwrap();
+        assert_eq!(ended.code(), Some(1));
+        self.log().split_off(said_before)
+    }
+
     async fn ready(&mut self, said_before: usize) {
         let deadline = tokio::time::Instant::now() + START_MAX;
         self.address = loop {

@@ -4,6 +4,7 @@ mod client;
 mod config;
 mod demo;
 mod doctor;
+mod files;
 #[cfg(test)]
 mod golden;
 mod keys;

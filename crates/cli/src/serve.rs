@@ -1,14 +1,17 @@
 //! `serve`: web part, planner, runner and index in one process.
 
 use crate::config::Config;
+use crate::files;
 use crate::wire::{Wired, wire};
 use anyhow::{Context, anyhow};
 use futures::FutureExt;
 use futures::future::select_all;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use scheduler_web::tls::{Certificates, HandshakeLimits, PeerCertificate, TlsListener};
+use scheduler_web::connections::{self, Links, QUIET_MAX};
+use scheduler_web::tls::{Certificates, HandshakeLimits, TlsListener};
 use scheduler_worker::{Planner, Ticker, gauges, housekeeping, runner};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,6 +20,9 @@ use tracing::{error, info, warn};
 
 /// How long open connections are waited for once everything else has ended.
 const CONNECTIONS_GRACE: Duration = Duration::from_secs(2);
+
+/// Connections of those who fetch metrics at an address of their own.
+const METRICS_CONNECTIONS_MAX: usize = 64;
 
 /// How often certificate files are looked at for changes.
 const CERTIFICATES_EVERY: Duration = Duration::from_secs(60);
@@ -91,9 +97,32 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     if let Some((address, render)) = elsewhere {
         metrics_alone(address, render, drain.clone()).await?;
     }
-    let wired = wire(config, metrics, streams.clone()).await?;
+    let connections = files::connections(files::raised());
+    let folder = config.data_dir.clone();
+    let wired =
+        wire(config, metrics, streams.clone(), connections).await.map_err(|error| without_room(error, &folder))?;
+    let listener = Links::new(listener, connections, certificates.is_none());
     let done = tokio::spawn(run(wired, listener, certificates, drain.clone(), streams, grace));
     Ok(Running { address, drain, done })
+}
+
+/// Whether this is the system's word for a full disk, which RocksDB and the standard library both hand on.
+fn is_full_disk(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let words = cause.to_string();
+    words.contains("No space left on device") || words.contains("Disk quota exceeded")
+}
+
+/// A full disk under the data folder, in words that say the way out; any other error as it is.
+fn without_room(error: anyhow::Error, folder: &Path) -> anyhow::Error {
+    if !error.chain().any(is_full_disk) {
+        return error;
+    }
+    warn!(error = format!("{error:#}"), "the data folder cannot be opened");
+    anyhow!(
+        "the disk of the data folder {} is full; make room for some 300 MB on it and start again, nothing is lost \
+         (see \"Full disk\" in docs/operations)",
+        folder.display()
+    )
 }
 
 /// Metrics on an address of their own.
@@ -106,11 +135,7 @@ async fn metrics_alone(
         TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} for metrics"))?;
     let render = std::sync::Arc::new(render);
     let router = axum::Router::new().route("/metrics", axum::routing::get(move || std::future::ready(render())));
-    tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await {
-            warn!(%error, "metrics are not served any more");
-        }
-    });
+    tokio::spawn(connections::serve(Links::new(listener, METRICS_CONNECTIONS_MAX, true), router, QUIET_MAX, stop));
     Ok(())
 }
 
@@ -143,7 +168,7 @@ async fn keep_current(mut certificates: Certificates, stop: CancellationToken) {
 
 async fn run(
     wired: Wired,
-    listener: TcpListener,
+    listener: Links,
     certificates: Option<Certificates>,
     drain: CancellationToken,
     streams: CancellationToken,
@@ -159,15 +184,13 @@ async fn run(
     let observe = tokio::spawn(gauges::run(services.clone(), stop.clone()));
     let mut work = tokio::spawn(runner::run(services.clone(), fleet, drain.clone()));
     let web_stop = CancellationToken::new();
-    let shutdown = web_stop.clone().cancelled_owned();
     let router = scheduler_web::router(app);
     let mut web = match certificates {
-        None => tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(shutdown).into_future()),
+        None => tokio::spawn(connections::serve(listener, router, QUIET_MAX, web_stop.clone())),
         Some(certificates) => {
             let listener = TlsListener::new(listener, &certificates, HandshakeLimits::default())?;
             tokio::spawn(keep_current(certificates, stop.clone()));
-            let service = router.into_make_service_with_connect_info::<PeerCertificate>();
-            tokio::spawn(axum::serve(listener, service).with_graceful_shutdown(shutdown).into_future())
+            tokio::spawn(connections::serve(listener, router, QUIET_MAX, web_stop.clone()))
         }
     };
 

@@ -32,11 +32,12 @@ pub struct Wired {
     pub app: Arc<App>,
 }
 
-/// Wires the service on the embedded engine.
+/// Wires the service on the embedded engine, for so many connections.
 pub async fn wire(
     config: Config,
     metrics: Option<Box<dyn Fn() -> String + Send + Sync>>,
     shutdown: CancellationToken,
+    connections: usize,
 ) -> anyhow::Result<Wired> {
     let folder = config.data_dir.clone();
     let store = {
@@ -78,7 +79,7 @@ pub async fn wire(
     let webhooks = [(Source::Feedser, config.webhooks.feedser), (Source::Vexer, config.webhooks.vexer)];
     let public_url = config.public_url.unwrap_or_default();
     let app = Arc::new(App {
-        hub: Hub::new(store.clone(), feed.clone(), public_url.clone()),
+        hub: Hub::new(store.clone(), feed.clone(), public_url.clone(), connections),
         reception: Reception::new(ReceptionLimits::for_bodies(config.limits.max_body_bytes)),
         store,
         feed,

@@ -54,6 +54,8 @@ pub(crate) struct Signals {
     pub(crate) schedules: watch::Sender<u64>,
     /// The last report.
     pub(crate) reports: watch::Sender<u64>,
+    /// Whether a write failed since the database was opened.
+    pub(crate) failing: watch::Sender<bool>,
 }
 
 /// What a group has to tell when it is durable.
@@ -81,7 +83,7 @@ impl Committer {
         let (jobs, queue) = mpsc::channel(QUEUE_LEN_MAX);
         let thread = std::thread::Builder::new()
             .name("store-committer".to_owned())
-            .spawn(move || Loop { engine, signals, broken: false }.run(queue))?;
+            .spawn(move || Loop { engine, signals }.run(queue))?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
 
@@ -124,18 +126,16 @@ impl Drop for Committer {
 struct Loop {
     engine: Arc<Engine>,
     signals: Arc<Signals>,
-    /// Whether a write failed since the database was opened.
-    broken: bool,
 }
 
 impl Loop {
-    fn run(mut self, mut queue: mpsc::Receiver<Job>) {
+    fn run(self, mut queue: mpsc::Receiver<Job>) {
         while let Some(first) = queue.blocking_recv() {
             self.group(first, &mut queue);
         }
     }
 
-    fn group(&mut self, first: Job, queue: &mut mpsc::Receiver<Job>) {
+    fn group(&self, first: Job, queue: &mut mpsc::Receiver<Job>) {
         let repaired = self.repair();
         let engine = Arc::clone(&self.engine);
         let mut answers = Vec::new();
@@ -153,7 +153,9 @@ impl Loop {
         });
         let result = result.and_then(|(news, when_durable, writes)| {
             if !writes.is_empty() {
-                self.engine.write(writes).inspect_err(|_| self.broken = true)?;
+                self.engine.write(writes).inspect_err(|_| {
+                    self.signals.failing.send_replace(true);
+                })?;
             }
             Ok((news, when_durable))
         });
@@ -186,8 +188,8 @@ impl Loop {
     }
 
     /// Opens the database again after a failed write. What that write held may have become durable, hence the signals.
-    fn repair(&mut self) -> StoreResult<()> {
-        if !self.broken {
+    fn repair(&self) -> StoreResult<()> {
+        if !*self.signals.failing.borrow() {
             return Ok(());
         }
         self.engine.reopen()?;
@@ -196,7 +198,7 @@ impl Loop {
         self.signals.schedules.send_replace(head(SCHEDULES_HEAD)?);
         self.signals.reports.send_replace(head(REPORTS_HEAD)?);
         self.signals.outbox.send_modify(|groups| *groups += 1);
-        self.broken = false;
+        self.signals.failing.send_replace(false);
         tracing::info!("the store takes writes again");
         Ok(())
     }

@@ -18,6 +18,7 @@ fn fixture() -> Fixture {
         outbox: watch::Sender::new(0),
         schedules: watch::Sender::new(0),
         reports: watch::Sender::new(0),
+        failing: watch::Sender::new(false),
     });
     let committer = Committer::start(Arc::clone(&engine), signals).unwrap();
     Fixture { committer, engine, _folder: folder }

@@ -26,6 +26,7 @@ mod runs;
 mod schedules;
 mod ticks;
 mod upgrade;
+mod writable;
 
 use commit::{CATALOG_HEAD, Committer, REPORTS_HEAD, SCHEDULES_HEAD, Signals, Tx};
 use engine::{Engine, View};
@@ -36,6 +37,7 @@ use scheduler_core::ports::{StoreError, StoreResult};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::watch;
+use writable::Trials;
 
 /// Why the store cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +97,7 @@ pub struct EmbeddedStore {
     engine: Arc<Engine>,
     signals: Arc<Signals>,
     recent: Arc<Recent>,
+    trials: Trials,
 }
 
 impl EmbeddedStore {
@@ -109,9 +112,10 @@ impl EmbeddedStore {
             outbox: watch::Sender::new(0),
             schedules: watch::Sender::new(head(SCHEDULES_HEAD)?),
             reports: watch::Sender::new(head(REPORTS_HEAD)?),
+            failing: watch::Sender::new(false),
         });
         let committer = Committer::start(Arc::clone(&engine), Arc::clone(&signals)).map_err(OpenError::Thread)?;
-        Ok(Self { committer, engine, signals, recent: Arc::default() })
+        Ok(Self { committer, engine, signals, recent: Arc::default(), trials: Trials::default() })
     }
 
     /// The number of the last durable catalog change; moves when a change has become durable.

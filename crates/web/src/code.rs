@@ -47,7 +47,7 @@ codes! {
     BodyTooLarge = PAYLOAD_TOO_LARGE, "body-too-large",
         "over `limits.maxBodyBytes`, as sent or after decompression; of a bulk upload, one line";
     Busy = SERVICE_UNAVAILABLE, "busy",
-        "as many bodies are received as there is room for; nothing was done";
+        "as many large bodies are received, or connections open, as there is room for; nothing was done";
     Conflict = CONFLICT, "conflict",
         "somebody else changed it meanwhile; read it again";
     DocumentTooLarge = PAYLOAD_TOO_LARGE, "document-too-large",
@@ -83,7 +83,7 @@ codes! {
     TooManyLines = PAYLOAD_TOO_LARGE, "too-many-lines",
         "a bulk upload has too many lines; those from here on were not taken";
     TooManyStreams = SERVICE_UNAVAILABLE, "too-many-streams",
-        "the process has as many event streams as it takes";
+        "the process, or the tenant, has as many event streams as it may";
     UnsupportedEncoding = UNSUPPORTED_MEDIA_TYPE, "unsupported-encoding",
         "`Content-Encoding` is neither gzip nor zstd";
     UnsupportedFormat = UNSUPPORTED_MEDIA_TYPE, "unsupported-format",

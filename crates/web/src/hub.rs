@@ -2,8 +2,10 @@
 //!
 //! - HUB-1: what goes through the hub is a hint. A stream knows the number of its last event; whatever is missing, it reads
 //!   from the store. So a reader that is slow, late or passed over loses nothing.
-//! - HUB-2: what is kept is bounded: so many events of so many bytes for each tenant that has a stream, and so many streams (P10).
+//! - HUB-2: what is kept is bounded: so many events of so many bytes for each tenant that has a stream, and so many streams,
+//!   of which no tenant has all (P10).
 
+use crate::shares::{Share, Shares};
 use crate::shown::Shown;
 use parking_lot::Mutex;
 use scheduler_core::ports::{Feed, Store};
@@ -12,11 +14,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::{self, Receiver, Sender};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
-/// Streams that one process serves.
-const STREAMS_MAX: usize = 4096;
+/// Streams that one process serves, as far as its connections allow.
+const STREAMS_MAX: u32 = 4096;
+
+/// A tenant may have a quarter of them, and so many in any case.
+const TENANT_STREAMS_MIN: u32 = 16;
 
 /// Events of a tenant that are kept for streams that have not taken them yet.
 const KEPT_LEN_MAX: usize = 256;
@@ -35,7 +39,7 @@ pub struct Hub {
     feed: Arc<dyn Feed>,
     public_url: String,
     tenants: Mutex<HashMap<TenantId, Sender<News>>>,
-    places: Arc<Semaphore>,
+    places: Shares,
 }
 
 /// What a stream hears.
@@ -51,19 +55,20 @@ pub enum News {
 pub struct Listener {
     /// New events, in order; some may be passed over.
     pub events: Receiver<News>,
-    _place: OwnedSemaphorePermit,
+    _place: Share,
 }
 
 impl Hub {
-    /// A hub without streams. `public_url` stands in front of links.
-    pub fn new(store: Arc<dyn Store>, feed: Arc<dyn Feed>, public_url: String) -> Arc<Self> {
-        let places = Arc::new(Semaphore::new(STREAMS_MAX));
+    /// A hub without streams. `public_url` stands in front of links; streams have half of the `connections` at most.
+    pub fn new(store: Arc<dyn Store>, feed: Arc<dyn Feed>, public_url: String, connections: usize) -> Arc<Self> {
+        let streams = u32::try_from(connections / 2).unwrap_or(u32::MAX).min(STREAMS_MAX);
+        let places = Shares::new(streams, (streams / 4).max(TENANT_STREAMS_MIN));
         Arc::new(Self { store, feed, public_url, tenants: Mutex::default(), places })
     }
 
-    /// Takes a place; `None` when all are taken. Events that become durable after this are heard.
+    /// Takes a place; `None` when all are taken, or all of the tenant's. Events that become durable after this are heard.
     pub(crate) fn listen(self: &Arc<Self>, tenant: &TenantId, newest: u64) -> Option<Listener> {
-        let place = self.places.clone().try_acquire_owned().ok()?;
+        let place = self.places.account(tenant.as_str()).try_take(1)?;
         let mut tenants = self.tenants.lock();
         let events = match tenants.get(tenant) {
             Some(sender) => sender.subscribe(),
@@ -121,13 +126,21 @@ mod tests {
     use scheduler_testkit::store::build::{alpha, beta};
 
     #[tokio::test]
-    async fn p10_a_process_serves_so_many_streams_and_a_place_is_free_when_one_goes() {
+    async fn p10_a_process_serves_so_many_streams_and_a_tenant_has_its_part_of_them() {
         let folder = tempfile::TempDir::new().unwrap();
         let store = Arc::new(EmbeddedStore::open(folder.path()).unwrap());
-        let hub = Hub::new(store.clone(), store, String::new());
-        let mut streams: Vec<Listener> = (0..STREAMS_MAX).map(|_| hub.listen(&alpha(), 0).unwrap()).collect();
-        assert!(hub.listen(&alpha(), 0).is_none() && hub.listen(&beta(), 0).is_none());
-        streams.pop();
-        assert!(hub.listen(&beta(), 0).is_some());
+        for (connections, all, part) in
+            [(usize::MAX, 4096, 1024), (8192, 4096, 1024), (8000, 4000, 1000), (80, 40, 16), (20, 10, 10)]
+        {
+            let hub = Hub::new(store.clone(), store.clone(), String::new(), connections);
+            let mut streams: Vec<Listener> = std::iter::from_fn(|| hub.listen(&alpha(), 0)).collect();
+            assert_eq!(streams.len(), part, "of a tenant, with {connections} connections");
+            let tenants = (0..).map(|number| TenantId::try_from(format!("tenant-{number}")).unwrap());
+            let others: Vec<Listener> = tenants.take(all).filter_map(|tenant| hub.listen(&tenant, 0)).collect();
+            assert_eq!(others.len(), all - part, "of all others");
+            assert!(hub.listen(&alpha(), 0).is_none());
+            streams.pop();
+            assert!(hub.listen(&beta(), 0).is_some());
+        }
     }
 }

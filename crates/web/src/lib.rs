@@ -7,6 +7,7 @@
 mod body;
 mod bulk;
 mod code;
+pub mod connections;
 mod document;
 mod events;
 mod export;

@@ -80,7 +80,8 @@ pub async fn events(
 }
 
 fn too_many() -> Problem {
-    Problem::new(Code::TooManyStreams, "all places for event streams are taken").retry_after(30)
+    Problem::new(Code::TooManyStreams, "all places for event streams are taken, of this tenant or of all")
+        .retry_after(30)
 }
 
 impl Reader {

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use scheduler_worker::IndexHostError;
 use serde::Serialize;
 use std::sync::Arc;
+use tracing::warn;
 use utoipa::ToSchema;
 
 /// That the process answers.
@@ -79,12 +80,17 @@ pub async fn healthz() -> Json<Health> {
 
 /// Can it answer requests?
 ///
-/// The store can be read. An index that is not warm is told, but answers what it can.
+/// The store can be read and written. An index that is not warm is told, but answers what it can.
 #[utoipa::path(
     get, path = "/readyz", tag = "service", operation_id = "getReadiness",
     responses((status = 200, description = "It can", body = Readiness), OfReadiness)
 )]
 pub async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Readiness>, Problem> {
+    app.store.writable().await.map_err(|error| {
+        warn!(%error, "not ready: writes fail");
+        let detail = "writes fail, as on a full disk; see the log. They are tried again every few seconds";
+        Problem::new(Code::StoreUnavailable, detail).retry_after(5)
+    })?;
     let catalog_head = app.store.catalog_head().await?;
     Ok(Json(Readiness { status: "ready", catalog_head, index_state: app.index.state().into() }))
 }

@@ -8,6 +8,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use scheduler_web::connections::{self, Links};
 use scheduler_web::tls::{Certificates, HandshakeLimits, PeerCertificate, TlsError, TlsFiles, TlsListener};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_util::sync::CancellationToken;
 
 struct Ca {
     pem: String,
@@ -59,13 +61,12 @@ fn write(folder: &Path, server: &(String, String), client_ca: &Ca) -> TlsFiles {
 async fn serve(certificates: &Certificates, limits: HandshakeLimits) -> SocketAddr {
     let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = tcp.local_addr().unwrap();
-    let listener = TlsListener::new(tcp, certificates, limits).unwrap();
+    let listener = TlsListener::new(Links::new(tcp, 100, false), certificates, limits).unwrap();
     let who = |peer: PeerCertificate| async move {
         peer.subject.map_or_else(|| "nobody".to_owned(), |subject| subject.to_string())
     };
     let router = Router::new().route("/", get(who));
-    let service = router.into_make_service_with_connect_info::<PeerCertificate>();
-    tokio::spawn(axum::serve(listener, service).into_future());
+    tokio::spawn(connections::serve(listener, router, connections::QUIET_MAX, CancellationToken::new()));
     address
 }
 
@@ -176,4 +177,27 @@ async fn new_certificates_are_used_and_bad_ones_are_not() {
     std::fs::remove_file(&files.certificate).unwrap();
     assert!(matches!(certificates.reload(), Err(TlsError::Certificate { .. })));
     seen(address, &new, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn con_02_a_quiet_connection_is_closed_over_tls_too() {
+    let ca = Ca::new("ca");
+    let folder = tempfile::tempdir().unwrap();
+    let certificates = Certificates::load(write(folder.path(), &ca.issue("server"), &ca)).unwrap();
+    let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = tcp.local_addr().unwrap();
+    let listener = TlsListener::new(Links::new(tcp, 1, false), &certificates, HandshakeLimits::default()).unwrap();
+    let quiet = Duration::from_millis(300);
+    tokio::spawn(connections::serve(listener, Router::new(), quiet, CancellationToken::new()));
+    for (protocol, sent) in
+        [("http/1.1", &b""[..]), ("http/1.1", b"GET / HT"), ("h2", b""), ("h2", b"PRI * HTTP/2.0\r\n")]
+    {
+        // The one place is free again each time.
+        let mut stream = connect(address, &ca, None, &[protocol]).await.unwrap();
+        stream.write_all(sent).await.unwrap();
+        let mut all = Vec::new();
+        drop(stream.read_to_end(&mut all).await);
+        // One too many is closed before its handshake.
+        assert!(stream.get_ref().1.alpn_protocol().is_some());
+    }
 }

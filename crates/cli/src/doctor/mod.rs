@@ -6,6 +6,7 @@ mod why;
 
 use crate::client::{Global, Output, Session, clean};
 use crate::config::{self, Config, IndexStorage};
+use crate::files;
 use crate::system::SystemClock;
 use crate::wire;
 use anyhow::bail;
@@ -146,10 +147,24 @@ impl DoctorArgs {
         let now = u64::try_from(SystemClock.now().seconds()).unwrap_or_default();
         report.tell("certificates", certificates::check(&config, service.certificate.as_deref(), now))?;
         report.tell("traces", traces(&config).await)?;
+        report.tell("files", files_allowed(files::raised()))?;
         report.tell("clock", clock(&config, &service).await)?;
         report.tell("zones", zones())?;
         report.end()
     }
+}
+
+/// How many files a service that is started as this program was may have open.
+fn files_allowed(files: u64) -> Finding {
+    let connections = files::connections(files);
+    let text = format!("a process may have {files} open, {connections} connections among them");
+    if files >= files::FILES_WARN {
+        return pass(text);
+    }
+    warn(format!(
+        "{text}; raise the hard limit (`ulimit -Hn`, `LimitNOFILE=` of systemd) to {} or more",
+        files::FILES_WARN
+    ))
 }
 
 async fn store(data_dir: &Path, service: &Service) -> (Finding, Option<EmbeddedStore>) {

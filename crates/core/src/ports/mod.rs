@@ -14,6 +14,7 @@ mod scanner;
 mod schedules;
 mod source;
 mod ticks;
+mod writable;
 
 pub use catalog::{CatalogChange, CatalogStore, NamedChange, PutImage};
 pub use conductor::Conductor;
@@ -31,6 +32,7 @@ pub use scanner::{ImageScan, ReportRequest, ScanProgress, ScanState, Scanner, Sc
 pub use schedules::{ScheduleFilter, ScheduleStore};
 pub use source::{Clock, Ids, Random};
 pub use ticks::{Tick, TickStore, Ticked};
+pub use writable::Writable;
 
 /// What a store can fail with.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +120,12 @@ pub struct Page<T> {
 }
 
 /// All that is stored, behind one handle.
-pub trait Store: CatalogStore + ScheduleStore + EventStore + RunStore + ReportStore + TickStore + Housekeeping {}
+pub trait Store:
+    CatalogStore + ScheduleStore + EventStore + RunStore + ReportStore + TickStore + Housekeeping + Writable
+{
+}
 
-impl<T: CatalogStore + ScheduleStore + EventStore + RunStore + ReportStore + TickStore + Housekeeping> Store for T {}
+impl<T: CatalogStore + ScheduleStore + EventStore + RunStore + ReportStore + TickStore + Housekeeping + Writable> Store
+    for T
+{
+}

@@ -1,16 +1,16 @@
 use super::Certificates;
+use crate::connections::{Link, Links, TcpLink};
 use axum::extract::FromRequestParts;
-use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::http::request::Parts;
-use axum::serve::{IncomingStream, Listener};
+use axum::serve::Listener;
 use rustls::ServerConfig;
 use scheduler_auth::Subject;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -36,7 +36,7 @@ impl Default for HandshakeLimits {
 /// Connections that are ready and not taken yet.
 const READY_MAX: usize = 16;
 
-type Ready = (TlsStream<TcpStream>, SocketAddr);
+type Ready = (TlsStream<TcpLink>, SocketAddr);
 
 /// Gives connections whose handshake is done. Slow handshakes hold up no others.
 pub struct TlsListener {
@@ -50,16 +50,16 @@ impl TlsListener {
     ///
     /// # Errors
     /// When the socket does not know its address.
-    pub fn new(tcp: TcpListener, certificates: &Certificates, limits: HandshakeLimits) -> io::Result<Self> {
-        let address = tcp.local_addr()?;
+    pub fn new(links: Links, certificates: &Certificates, limits: HandshakeLimits) -> io::Result<Self> {
+        let address = links.local_addr()?;
         let (send, ready) = mpsc::channel(READY_MAX);
-        let accepting = tokio::spawn(accept(tcp, certificates.watch(), limits, send));
+        let accepting = tokio::spawn(accept(links, certificates.watch(), limits, send));
         Ok(Self { address, ready, _accepting: AbortOnDropHandle::new(accepting) })
     }
 }
 
 async fn accept(
-    mut tcp: TcpListener,
+    mut links: Links,
     config: watch::Receiver<Arc<ServerConfig>>,
     limits: HandshakeLimits,
     ready: mpsc::Sender<Ready>,
@@ -68,7 +68,7 @@ async fn accept(
     // Dropped with the listener, and the handshakes with it.
     let mut handshakes = JoinSet::new();
     while let Ok(slot) = slots.clone().acquire_owned().await {
-        let (stream, peer) = Listener::accept(&mut tcp).await;
+        let (stream, peer) = links.accept().await;
         while handshakes.try_join_next().is_some() {}
         let acceptor = TlsAcceptor::from(config.borrow().clone());
         let ready = ready.clone();
@@ -95,7 +95,7 @@ async fn accept(
 }
 
 impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
+    type Io = TlsStream<TcpLink>;
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> Ready {
@@ -118,18 +118,21 @@ pub struct PeerCertificate {
     pub subject: Option<Arc<Subject>>,
 }
 
-impl Connected<IncomingStream<'_, TlsListener>> for PeerCertificate {
-    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Self {
-        let (_, connection) = stream.io().get_ref();
+impl Link for TlsStream<TcpLink> {
+    fn written(&self) -> Arc<AtomicU64> {
+        self.get_ref().0.written()
+    }
+
+    fn certificate(&self) -> PeerCertificate {
+        let (_, connection) = self.get_ref();
         let certificate = connection.peer_certificates().and_then(<[_]>::first);
-        Self { subject: certificate.and_then(|der| Subject::of_certificate(der).ok()).map(Arc::new) }
+        PeerCertificate { subject: certificate.and_then(|der| Subject::of_certificate(der).ok()).map(Arc::new) }
     }
 }
 
 impl<S: Sync> FromRequestParts<S> for PeerCertificate {
     type Rejection = Infallible;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let known = parts.extensions.get::<ConnectInfo<Self>>();
-        Ok(known.map_or(Self { subject: None }, |info| info.0.clone()))
+        Ok(parts.extensions.get::<Self>().cloned().unwrap_or(Self { subject: None }))
     }
 }

@@ -6,7 +6,8 @@ use scheduler_core::cursor::Cursor;
 use scheduler_core::ports::{
     Accepted, Allowance, Begun, CatalogChange, CatalogStore, Claim, EventStore, Housekeeping, NewRun, OutcomeWrite,
     Page, PlanInput, PlannedRun, Pruned, PutImage, ReportChange, ReportStore, RunFilter, RunStore, ScheduleFilter,
-    ScheduleStore, Spill, StoreError, StoreResult, Subscription, Tick, TickStore, Ticked, TrimmedImages, Written,
+    ScheduleStore, Spill, StoreError, StoreResult, Subscription, Tick, TickStore, Ticked, TrimmedImages, Writable,
+    Written,
 };
 use scheduler_core::tick::TickState;
 use scheduler_model::{
@@ -237,4 +238,8 @@ delegate! { Housekeeping:
     prune(now: Timestamp) -> Pruned;
     trim_runs(before: Timestamp) -> u64;
     trim_images(before: Timestamp, after: u64, limit: usize) -> TrimmedImages;
+}
+
+delegate! { Writable:
+    writable() -> ();
 }
