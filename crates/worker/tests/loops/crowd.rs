@@ -47,9 +47,10 @@ async fn p10_ten_thousand_schedules_on_one_instant_begin_as_their_tenants_have_r
         looks += 1;
         assert!(looks < 200, "it does not end");
     }
-    // Neither beginning nor planning a run costs a sync of its own.
+    // Neither beginning nor planning a run costs a sync of its own: that would be two for each. How many share one depends on how
+    // fast they come.
     let syncs = world.store.wal_syncs() - syncs;
-    assert!(syncs < COUNT as u64 / 4, "{syncs} syncs");
+    assert!(syncs < COUNT as u64, "{syncs} syncs");
 }
 
 #[tokio::test(start_paused = true)]
