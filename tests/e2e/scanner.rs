@@ -5,6 +5,7 @@ use scheduler_testkit::scanner::{HttpCall, HttpReply, HttpScannerServer};
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Which form of answer a tenant's images get.
@@ -20,9 +21,17 @@ pub struct Promises {
 
 impl Promises {
     pub fn start(delay: Duration) -> Self {
+        Self::delayed(move |_| delay)
+    }
+
+    /// One that answers its calls, counted from 0, so much later.
+    pub fn delayed(delay: impl Fn(usize) -> Duration + Send + Sync + 'static) -> Self {
+        let count = AtomicUsize::new(0);
         let first: Arc<Mutex<HashMap<(String, String), String>>> = Arc::default();
         let kept = first.clone();
-        let server = HttpScannerServer::start(move |call| answer(call, &kept).after(delay));
+        let server = HttpScannerServer::start(move |call| {
+            answer(call, &kept).after(delay(count.fetch_add(1, Ordering::Relaxed)))
+        });
         Self { server, first }
     }
 
