@@ -82,6 +82,12 @@ fn wrong_usage_is_2_and_tells_the_possible_values() {
         (&["run", "images", "r", "--outcome", "good"], &["delta", "unchanged", "failed", "skipped"]),
         (&["run", "list", "--state", "gone"], &["planning", "cancelled"]),
         (&["event", "post", "--source", "feedser", "--key-id", "k", "-"], &["--secret-file", "--private-key-file"]),
+        (&["image", "list", "--limit", "0"], &["--limit", "from 1"]),
+        (&["run", "list", "--limit", "0"], &["--limit", "from 1"]),
+        (&["run", "start", "--file", "f", "--key", "pkg:npm/a"], &["--file", "--key", "cannot be used with"]),
+        (&["run", "start", "--file", "f", "--namespace", "n"], &["--file", "--namespace", "cannot be used with"]),
+        (&["run", "start", "--file", "f", "--reason", "r"], &["--file", "--reason", "cannot be used with"]),
+        (&["schedule", "create", "--file", "f", "--namespace", "n"], &["--file", "cannot be used with"]),
         (&["--tenant", "a b", "image", "list"], &["--tenant", "1 to 64"]),
     ] {
         fails(&program().args(arguments).output().unwrap(), 2, said);

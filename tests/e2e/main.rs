@@ -25,10 +25,12 @@
 mod catalog;
 mod cli;
 mod client;
+mod completions;
 mod disk;
 mod documents;
 mod durability;
 mod events_page;
+mod foreign;
 mod golden;
 mod kills;
 mod large;

@@ -1,6 +1,7 @@
 //! The binary `stella-scheduler`.
 
 mod client;
+mod completions;
 mod config;
 mod demo;
 mod doctor;
@@ -129,9 +130,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Doctor(args) => on_one_thread(args.run(&global)),
         Command::Keys(command) => command.run(&global),
         Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "stella-scheduler", &mut script);
-            client::Output::new(&global).line(String::from_utf8_lossy(&script).trim_end())
+            client::Output::new(&global).line(completions::script(shell, &mut Cli::command()).trim_end())
         }
         Command::Openapi => client::Output::new(&global).line(&scheduler_web::openapi_json()?),
         Command::Demo(args) => {

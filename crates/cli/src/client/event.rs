@@ -82,7 +82,7 @@ impl EventCommand {
         let request = Request::post(&["events", &webhook])
             .header(SCHEDULER_SIGNATURE_HEADER, &signature)
             .body("application/json", body);
-        let answer = client.call(request).await?;
+        let answer = client.call(request, &["status", "exportId", "eventId"]).await?;
         if out.json {
             return out.document(&answer);
         }

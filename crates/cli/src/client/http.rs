@@ -153,13 +153,23 @@ impl Client {
         shown(&self.server)
     }
 
-    /// Sends a call; the answer's JSON, `null` when it has no body.
-    pub async fn call(&self, request: Request<'_>) -> Result<Value, ClientError> {
+    /// Sends a call; the answer's JSON, which has these members. Without any, the answer has to have no body, and is `null`.
+    /// Whoever answers 200 to everything is no service that did something.
+    pub async fn call(&self, request: Request<'_>, members: &[&str]) -> Result<Value, ClientError> {
         let body = self.bytes(request).await?;
-        if body.is_empty() {
-            return Ok(Value::Null);
+        if members.is_empty() {
+            return if body.is_empty() { Ok(Value::Null) } else { Err(self.foreign("more than was asked for")) };
         }
-        serde_json::from_slice(&body).map_err(|_| self.foreign("something that is no JSON"))
+        let answer = serde_json::from_slice(&body).map_err(|_| self.foreign("something that is no JSON"))?;
+        self.with_members(answer, members)
+    }
+
+    /// A document, if it has these members.
+    pub fn with_members(&self, answer: Value, members: &[&str]) -> Result<Value, ClientError> {
+        match members.iter().find(|member| answer.get(**member).is_none()) {
+            Some(lacking) => Err(self.foreign(&format!("without `{lacking}`"))),
+            None => Ok(answer),
+        }
     }
 
     /// Sends a call; the answer as it came.
@@ -226,7 +236,7 @@ impl Client {
         let mut cursor: Option<String> = None;
         while left > 0 {
             let page = request.clone().query("limit", PAGE_LEN).maybe("cursor", cursor);
-            let mut answer = self.call(page).await?;
+            let mut answer = self.call(page, &["items"]).await?;
             let Some(Value::Array(items)) = answer.get_mut("items").map(Value::take) else {
                 return Err(self.foreign("a list without items").into());
             };

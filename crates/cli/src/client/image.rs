@@ -3,7 +3,7 @@
 use super::Session;
 use super::http::Request;
 use super::import::ImportArgs;
-use super::output::Listing;
+use super::output::{Listing, at_least_one};
 use clap::Subcommand;
 use reqwest::Method;
 
@@ -26,7 +26,7 @@ folder, files ending in .json, .gz and .zst are read.")]
   stella-scheduler image list --limit 20 --json")]
     List {
         /// At most so many.
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = at_least_one)]
         limit: Option<usize>,
     },
     /// Prints an image.
@@ -43,7 +43,7 @@ folder, files ending in .json, .gz and .zst are read.")]
         /// The image's digest, `sha256:…`.
         digest: String,
         /// At most so many.
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = at_least_one)]
         limit: Option<usize>,
     },
     /// Takes images out of the catalog.
@@ -104,7 +104,7 @@ impl ImageCommand {
                 listing.end()
             }
             Self::Get { digest } => {
-                let image = client.call(Request::get(&["images", &digest])).await?;
+                let image = client.call(Request::get(&["images", &digest]), &["imageDigest"]).await?;
                 out.thing(&image, "/imageDigest", FIELDS)
             }
             Self::History { digest, limit } => {
@@ -115,7 +115,7 @@ impl ImageCommand {
             }
             Self::Remove { digests } => {
                 for digest in digests {
-                    client.call(Request::new(Method::DELETE, &["images", &digest])).await?;
+                    client.call(Request::new(Method::DELETE, &["images", &digest]), &[]).await?;
                     out.say(&format!("removed {digest}"))?;
                 }
                 Ok(())

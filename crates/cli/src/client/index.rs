@@ -63,6 +63,9 @@ pub struct Place {
     data_dir: Option<PathBuf>,
 }
 
+/// Members that the index's figures have.
+const STATS: [&str; 2] = ["state", "sequence"];
+
 const FIELDS: &[(&str, &str)] = &[
     ("state", "/state"),
     ("storage", "/storage"),
@@ -143,18 +146,18 @@ impl IndexCommand {
     /// Asks the service.
     async fn remote(&self, session: &Session) -> anyhow::Result<Value> {
         let work = |verb| Request::post(&["admin", "index", verb]).patiently();
-        let request = match self {
+        let (request, members) = match self {
             Self::Snapshot { file, .. } => {
                 let mut part = part_of(file)?;
                 session.client.download(work("snapshot"), &mut part).await?;
                 return keep(part, file);
             }
-            Self::Verify(_) => work("verify"),
-            Self::Rebuild(_) => work("rebuild"),
+            Self::Verify(_) => (work("verify"), ["equal"].as_slice()),
+            Self::Rebuild(_) => (work("rebuild"), STATS.as_slice()),
             // It has a folder.
-            Self::Stats(_) | Self::Restore { .. } => Request::get(&["admin", "index"]),
+            Self::Stats(_) | Self::Restore { .. } => (Request::get(&["admin", "index"]), STATS.as_slice()),
         };
-        Ok(session.client.call(request).await?)
+        Ok(session.client.call(request, members).await?)
     }
 
     /// The same on the data folder of a service that is down.

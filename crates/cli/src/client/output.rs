@@ -130,6 +130,11 @@ impl Table {
     }
 }
 
+/// How many items of a list are wanted: none would be no question.
+pub fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "give a whole number from 1 on".to_owned())
+}
+
 /// Prints a list as its items come: lines of JSON or ids at once, a table at the end.
 pub struct Listing {
     out: Output,

@@ -64,7 +64,9 @@ impl PreviewArgs {
             body.insert("selection".to_owned(), selection);
         }
         body.insert("sampleSize".to_owned(), json!(self.sample));
-        let answer = client.call(Request::post(&["preview", "impact"]).json(&Value::Object(body))).await?;
+        let answer = client
+            .call(Request::post(&["preview", "impact"]).json(&Value::Object(body)), &["candidates", "total"])
+            .await?;
         if out.json {
             return out.document(&answer);
         }

@@ -3,7 +3,7 @@
 use super::Session;
 use super::files::read_document;
 use super::http::Request;
-use super::output::{Listing, cell};
+use super::output::{Listing, at_least_one, cell};
 use super::selection::{KeyArgs, SelectionArgs};
 use super::watch::watch;
 use clap::Subcommand;
@@ -41,7 +41,7 @@ pub enum RunCommand {
         #[arg(long, value_name = "TIME")]
         until: Option<String>,
         /// At most so many.
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = at_least_one)]
         limit: Option<usize>,
     },
     /// Prints a run.
@@ -82,7 +82,7 @@ pub enum RunCommand {
 #[derive(clap::Args, Debug)]
 pub struct StartArgs {
     /// The body of `POST /run`; `-` is standard input.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["schedule", "mode"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["schedule", "mode", "reason", "KeyArgs", "SelectionArgs"])]
     file: Option<PathBuf>,
     /// What this schedule does, now.
     #[arg(long, value_name = "ID", conflicts_with = "mode")]
@@ -107,6 +107,9 @@ pub struct StartArgs {
     #[command(flatten)]
     selection: SelectionArgs,
 }
+
+/// Members that every run has.
+pub const RUN: [&str; 2] = ["id", "state"];
 
 const COLUMNS: &[(&str, &str)] = &[
     ("ID", "/id"),
@@ -166,12 +169,12 @@ impl RunCommand {
                 listing.end()
             }
             Self::Get { id } => {
-                let run = client.call(Request::get(&["runs", &id])).await?;
+                let run = client.call(Request::get(&["runs", &id]), &RUN).await?;
                 out.thing(&run, "/id", FIELDS)
             }
             Self::Watch { id } => watch(session, &id).await,
             Self::Cancel { id } => {
-                let run = client.call(Request::post(&["runs", &id, "cancel"])).await?;
+                let run = client.call(Request::post(&["runs", &id, "cancel"]), &RUN).await?;
                 if out.json {
                     return out.document(&run);
                 }
@@ -211,7 +214,7 @@ async fn start(session: &Session, args: StartArgs) -> anyhow::Result<()> {
     if let Some(key) = &args.idempotency_key {
         request = request.header("idempotency-key", key);
     }
-    let answer = session.client.call(request).await?;
+    let answer = session.client.call(request, &["runId"]).await?;
     let id = cell(&answer, "/runId");
     if args.watch {
         session.out.remark(&format!("run {id}"));

@@ -28,7 +28,7 @@ pub enum ScheduleCommand {
   stella-scheduler schedule create --file nightly.json")]
     Create {
         /// The body of `POST /schedules`; `-` is standard input.
-        #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "cron", "timezone", "on"])]
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "cron", "timezone", "on", "SelectionArgs"])]
         file: Option<PathBuf>,
         /// Its name, once in the tenant.
         #[arg(long, required_unless_present = "file")]
@@ -119,6 +119,9 @@ pub enum ScheduleCommand {
     },
 }
 
+/// Members that every schedule has.
+const SCHEDULE: [&str; 2] = ["id", "enabled"];
+
 const COLUMNS: &[(&str, &str)] = &[
     ("ID", "/id"),
     ("NAME", "/name"),
@@ -157,7 +160,7 @@ impl ScheduleCommand {
                     Some(path) => read_document(&path)?,
                     None => body(name, cron, &timezone, on, &selection),
                 };
-                let schedule = client.call(Request::post(&["schedules"]).json(&body)).await?;
+                let schedule = client.call(Request::post(&["schedules"]).json(&body), &SCHEDULE).await?;
                 warn(out, &schedule);
                 out.thing(&schedule, "/id", FIELDS)
             }
@@ -170,7 +173,7 @@ impl ScheduleCommand {
                 listing.end()
             }
             Self::Get { id } => {
-                let schedule = client.call(Request::get(&["schedules", &id])).await?;
+                let schedule = client.call(Request::get(&["schedules", &id]), &SCHEDULE).await?;
                 out.thing(&schedule, "/id", FIELDS)
             }
             Self::Update { id, file } => {
@@ -181,7 +184,7 @@ impl ScheduleCommand {
             Self::Pause { id } => enable(session, &id, false).await,
             Self::Resume { id } => enable(session, &id, true).await,
             Self::Delete { id } => {
-                client.call(Request::new(Method::DELETE, &["schedules", &id])).await?;
+                client.call(Request::new(Method::DELETE, &["schedules", &id]), &[]).await?;
                 out.say(&format!("deleted schedule {id}"))
             }
             Self::Next { expression, tz, id, count, after } => match (expression, id) {
@@ -191,7 +194,7 @@ impl ScheduleCommand {
                     let asked = Request::get(&["schedules", &id, "next"])
                         .query("count", count.to_string())
                         .maybe("after", after);
-                    ahead(out, &client.call(asked).await?)
+                    ahead(out, &client.call(asked, &["instants"]).await?)
                 }
                 (None, None) => bail!("give a cron expression or --id"),
             },
@@ -224,7 +227,7 @@ fn body(
 async fn patch(session: &Session, id: &str, changes: &Value) -> anyhow::Result<Value> {
     let request = Request::new(Method::PATCH, &["schedules", id]);
     let request = request.body("application/merge-patch+json", changes.to_string().into_bytes());
-    Ok(session.client.call(request).await?)
+    Ok(session.client.call(request, &SCHEDULE).await?)
 }
 
 async fn enable(session: &Session, id: &str, enabled: bool) -> anyhow::Result<()> {

@@ -26,7 +26,7 @@ async fn serve(router: Router) -> String {
 
 async fn refused(status: StatusCode, body: &'static str) -> String {
     let server = serve(Router::new().fallback(any(move || async move { (status, body) }))).await;
-    Client::new(&global(server)).unwrap().call(Request::get(&["runs"])).await.unwrap_err().to_string()
+    Client::new(&global(server)).unwrap().call(Request::get(&["runs"]), &["items"]).await.unwrap_err().to_string()
 }
 
 #[tokio::test]
@@ -56,6 +56,9 @@ async fn a_problem_is_a_sentence_with_its_places_and_the_way_out() {
 async fn answers_of_other_servers_are_told_apart() {
     for (status, body) in [
         (StatusCode::OK, "<html>"),
+        (StatusCode::OK, ""),
+        (StatusCode::OK, "[]"),
+        (StatusCode::OK, "{\"hello\": 1}"),
         (StatusCode::BAD_GATEWAY, "<html>"),
         (StatusCode::NOT_FOUND, "{\"error\": \"no\"}"),
     ] {
@@ -72,7 +75,7 @@ async fn a_server_that_is_not_there_is_one_sentence() {
     // The binary chooses the TLS provider first thing; a test may be the first to need one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::new(&global(format!("http://user:hunter2@{address}/"))).unwrap();
-    let error = client.call(Request::get(&["runs"])).await.unwrap_err();
+    let error = client.call(Request::get(&["runs"]), &["items"]).await.unwrap_err();
     assert!(error.is_transport());
     assert_eq!(
         error.to_string(),
@@ -119,7 +122,7 @@ async fn tenant_and_token_go_with_every_call_and_ids_stay_one_segment() {
     };
     let answer = Client::new(&global)
         .unwrap()
-        .call(Request::get(&["runs", "a/../b?c", "images"]).query("outcome", "a&b"))
+        .call(Request::get(&["runs", "a/../b?c", "images"]).query("outcome", "a&b"), &["uri"])
         .await
         .unwrap();
     assert_eq!(

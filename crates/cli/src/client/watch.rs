@@ -2,6 +2,7 @@
 
 use super::http::Request;
 use super::output::cell;
+use super::run::RUN;
 use super::{ClientError, Session};
 use anyhow::bail;
 use serde_json::Value;
@@ -23,7 +24,7 @@ pub async fn watch(session: &Session, id: &str) -> anyhow::Result<()> {
     let mut last = Value::Null;
     let mut away_since: Option<Instant> = None;
     let run = loop {
-        match client.call(Request::get(&["runs", id])).await {
+        match client.call(Request::get(&["runs", id]), &RUN).await {
             Ok(run) => {
                 away_since = None;
                 if run != last {

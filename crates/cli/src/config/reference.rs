@@ -93,7 +93,7 @@ const PAGE_HEAD: &str = "# Configuration
 One YAML file, named by `--config` or `SCHEDULER_CONFIG`; without one every key has its default. `config/default.yaml` is this
 page as a file, and `config/` has an example for each kind of deployment.
 
-- **Variables** override the file: `SCHEDULER__` and the path of the key, joined by `__`, in any case, as
+- **Variables** override the file: `SCHEDULER__` and the path of the key, joined by `__`, in any case after the prefix, as
   `SCHEDULER__LIMITS__MAXJOBSPERRUN=100`. Lists and maps are written as YAML: `SCHEDULER__LIMITS__HOSTRATES='{registry.example.com: 5}'`.
 - **Secrets** stand in files (`…File`, readable by their owner only) or variables (`…Env` holds the variable's name). Every URL can come
   the same two ways, since it may hold a password. Of the three forms give one.

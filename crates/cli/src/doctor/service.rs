@@ -47,7 +47,7 @@ impl Service {
     /// What it says of its index; `None` when it does not say it.
     pub async fn index(&self) -> Option<Value> {
         let client = self.client.as_ref().filter(|_| self.is_running)?;
-        client.call(Request::get(&["admin", "index"])).await.ok()
+        client.call(Request::get(&["admin", "index"]), &["state", "images"]).await.ok()
     }
 }
 

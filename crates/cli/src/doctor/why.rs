@@ -59,7 +59,7 @@ impl WhyArgs {
 impl Facts {
     async fn gather(session: &Session, asked: &WhyArgs) -> anyhow::Result<Self> {
         let client = &session.client;
-        let image = match client.call(Request::get(&["images", &asked.digest])).await {
+        let image = match client.call(Request::get(&["images", &asked.digest]), &["imageDigest"]).await {
             Ok(image) => Some(image),
             Err(ClientError::Refused(problem)) if problem.status == 404 => None,
             Err(error) => return Err(error.into()),
@@ -69,12 +69,12 @@ impl Facts {
                 "vulnIds": [asked.vuln], "usageOnly": usage_only, "sampleSize": 1,
                 "selection": { "scope": "by-digest", "digests": [asked.digest] },
             });
-            client.call(Request::post(&["preview", "impact"]).json(&body)).await
+            client.call(Request::post(&["preview", "impact"]).json(&body), &["candidates", "keysMatched"]).await
         };
         let (any, used) = (preview(false).await?, preview(true).await?);
         let matched = any.pointer("/sample/0/matchedKeys").and_then(Value::as_array).cloned().unwrap_or_default();
         let history = Request::get(&["images", &asked.digest, "history"]).query("limit", RUNS);
-        let mut history = client.call(history).await?;
+        let mut history = client.call(history, &["items"]).await?;
         Ok(Self {
             image,
             keys: number(&any, "/keysMatched") + number(&any, "/keysUnknown"),

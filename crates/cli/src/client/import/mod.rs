@@ -35,6 +35,9 @@ const REMARKS_SHOWN_MAX: usize = 20;
 /// Skipped purls that are named for one document.
 const SKIPPED_SHOWN_MAX: usize = 5;
 
+/// Members of the answer to a document that was taken.
+const IMPORTED: [&str; 2] = ["imageDigest", "components"];
+
 /// What to import.
 #[derive(clap::Args, Debug)]
 pub struct ImportArgs {
@@ -302,10 +305,10 @@ async fn put_sidecars(client: &Client, lines: Vec<u8>, count: usize) -> Result<V
         .filter(|line| !line.is_empty())
         .filter_map(|line| serde_json::from_slice::<Value>(line).ok())
         .map(|answer| match answer.get("problem") {
-            Some(problem) => Err(cell(problem, "/detail")),
-            None => Ok(answer),
+            Some(problem) => Ok(Err(cell(problem, "/detail"))),
+            None => client.with_members(answer, &IMPORTED).map(Ok),
         })
-        .collect();
+        .collect::<Result<_, ClientError>>()?;
     if answers.len() == count {
         return Ok(answers);
     }
@@ -333,7 +336,7 @@ async fn put_sbom(
     for (name, value) in &place.labels {
         request = request.query("label", format!("{name}={value}"));
     }
-    match client.call(request.body("application/json", body).patiently()).await {
+    match client.call(request.body("application/json", body).patiently(), &IMPORTED).await {
         Ok(answer) => Ok(Ok(answer)),
         // The document's fault, or this one's alone.
         Err(ClientError::Refused(problem)) if matches!(problem.status, 400 | 413 | 415 | 422) => {
