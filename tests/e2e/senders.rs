@@ -18,11 +18,14 @@ struct Sender(TcpStream);
 impl Sender {
     async fn begin(service: &Service, method: &str, path: &str, headers: &str, length: usize) -> Self {
         let mut stream = TcpStream::connect(service.socket()).await.unwrap();
-        let head = format!(
-            "{method} /api/v1/scheduler{path} HTTP/1.1\r\nhost: localhost\r\n{headers}content-length: {length}\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.write_all(&Self::head(method, path, headers, length)).await.unwrap();
         Self(stream)
+    }
+
+    fn head(method: &str, path: &str, headers: &str, length: usize) -> Vec<u8> {
+        let line = format!("{method} /api/v1/scheduler{path} HTTP/1.1\r\nhost: localhost\r\n");
+        format!("{line}{headers}content-length: {length}\r\n\r\n").into_bytes()
     }
 
     /// Sends so much; stops when the service does not take it.
@@ -234,4 +237,44 @@ async fn p10_a_tenant_has_its_part_of_the_streams() {
     assert!(Stream::open(&other, None).await.is_some());
     streams.pop();
     eventually("its place to be free", async || Stream::open(&greedy, None).await).await;
+}
+
+/// A whole answer of a connection that stays open: its head.
+async fn whole_answer(stream: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+            if body.len() == length.parse::<usize>().unwrap() {
+                return head.to_owned();
+            }
+        }
+        let mut part = [0; 4096];
+        let count = stream.read(&mut part).await.unwrap();
+        assert!(count > 0, "the connection ends after {text:?}");
+        answer.extend_from_slice(&part[..count]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_before_the_body_costs_no_connection() {
+    let service = Service::start(json!({})).await;
+    for (method, path, headers) in [
+        ("POST", "/events/nobody", ""),
+        ("POST", "/schedules", "x-tenant-id: bad tenant!\r\n"),
+        ("PUT", "/runs", ""),
+        ("POST", "/run", "content-type: text/plain\r\n"),
+        ("PUT", "/images/zz/sbom", ""),
+        ("DELETE", "/images/zz", ""),
+        ("POST", "/events/feedser-export", ""),
+    ] {
+        let mut stream = Sender::begin(&service, method, path, headers, 7).await.0;
+        for round in 0..60 {
+            stream.write_all(b"{\"a\":1}").await.unwrap();
+            let answer = whole_answer(&mut stream).await;
+            assert!(answer.starts_with("HTTP/1.1 4"), "{method} {path} in round {round}: {answer}");
+            stream.write_all(&Sender::head(method, path, headers, 7)).await.unwrap();
+        }
+    }
 }

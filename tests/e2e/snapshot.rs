@@ -1,6 +1,7 @@
 use crate::catalog::sidecar;
 use crate::service::Service;
 use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -33,6 +34,20 @@ async fn p09_a_snapshot_of_a_running_service_is_restored_after_its_index_is_lost
     assert_eq!(taken["bytes"], std::fs::metadata(&file).unwrap().len());
     let beside: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(beside.len(), 1, "{beside:?}");
+
+    // A link leads to the file that is replaced, whose mode stays; what is no file stays what it is.
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+    answer(&index(&["--server", client.address(), "snapshot", text(&link)]));
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+    std::fs::remove_file(&link).unwrap();
+    for (target, told) in [(text(folder.path()), "no ordinary file"), ("-", "goes to a file")] {
+        let refused = index(&["--server", client.address(), "snapshot", target]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(1) && said.contains(told), "{said}");
+    }
 
     // What comes later is not in it.
     let later = client.put(&format!("/images/{}/bom-index", crate::catalog::digest(300)), &sidecar(300)).await;

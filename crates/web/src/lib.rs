@@ -47,7 +47,9 @@ pub use reception::{Pace, Reception, ReceptionLimits};
 pub use state::{App, WebLimits};
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -91,6 +93,11 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(openapi::serve))
 }
 
+/// Has the body of every request taken in, whoever answers it.
+async fn take_in(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    next.run(request.map(|body| app.reception.certain(body))).await
+}
+
 /// The web part as a service.
 pub fn router(app: Arc<App>) -> Router {
     Router::from(routes())
@@ -98,5 +105,6 @@ pub fn router(app: Arc<App>) -> Router {
         .method_not_allowed_fallback(system::method_not_allowed)
         // Bodies have limits of their own, which the configuration sets.
         .layer(DefaultBodyLimit::disable())
+        .layer(from_fn_with_state(app.clone(), take_in))
         .with_state(app)
 }

@@ -7,9 +7,11 @@
 use crate::code::Code;
 use crate::problem::Problem;
 use crate::shares::{Account, Share, Shares};
-use axum::body::{Body, BodyDataStream};
+use axum::body::{Body, BodyDataStream, HttpBody};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
@@ -78,6 +80,15 @@ impl Reception {
     pub fn incoming(&self, body: Body) -> Incoming {
         let pace = self.limits.pace;
         Incoming { stream: body.into_data_stream(), pace, came: 0, left: pace.within, ended: false }
+    }
+
+    /// A body that is taken in and thrown away when nobody comes to read it: an answer before its end must not cost the
+    /// connection, on which the next request may be under way.
+    pub fn certain(&self, body: Body) -> Body {
+        if body.is_end_stream() {
+            return body;
+        }
+        Body::from_stream(Certain { stream: body.into_data_stream(), is_read: false, pace: self.limits.pace })
     }
 
     /// Room for what a caller sends; none is taken yet.
@@ -197,6 +208,31 @@ impl Drop for Incoming {
                 }
             }
         });
+    }
+}
+
+/// A body that somebody may come to read, and then answers for.
+struct Certain {
+    stream: BodyDataStream,
+    is_read: bool,
+    pace: Pace,
+}
+
+impl Stream for Certain {
+    type Item = Result<Bytes, axum::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.is_read = true;
+        self.stream.poll_next_unpin(context)
+    }
+}
+
+impl Drop for Certain {
+    fn drop(&mut self) {
+        if !self.is_read {
+            let stream = std::mem::replace(&mut self.stream, Body::empty().into_data_stream());
+            drop(Incoming { stream, pace: self.pace, came: 0, left: self.pace.within, ended: false });
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use scheduler_impact_index::SnapshotInfo;
 use scheduler_store::{EmbeddedStore, OpenError};
 use scheduler_worker::IndexHost;
 use serde_json::{Value, json};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::NamedTempFile;
@@ -148,9 +149,10 @@ impl IndexCommand {
         let work = |verb| Request::post(&["admin", "index", verb]).patiently();
         let (request, members) = match self {
             Self::Snapshot { file, .. } => {
-                let mut part = part_of(file)?;
+                let file = target_of(file)?;
+                let mut part = part_of(&file)?;
                 session.client.download(work("snapshot"), &mut part).await?;
-                return keep(part, file);
+                return keep(part, &file);
             }
             Self::Verify(_) => (work("verify"), ["equal"].as_slice()),
             Self::Rebuild(_) => (work("rebuild"), STATS.as_slice()),
@@ -189,9 +191,10 @@ impl IndexCommand {
                 json!({ "equal": difference.is_none(), "firstDifference": difference.map(|d| d.to_string()) })
             }
             Self::Snapshot { file, .. } => {
-                let part = part_of(file)?;
+                let file = target_of(file)?;
+                let part = part_of(&file)?;
                 host.snapshot(part.reopen()?)?.await??;
-                keep(part, file)?
+                keep(part, &file)?
             }
             Self::Stats(_) | Self::Restore { .. } | Self::Rebuild(_) => {
                 host.rebuild().await?;
@@ -201,6 +204,17 @@ impl IndexCommand {
         stop.cancel();
         follow.await?;
         Ok(answer)
+    }
+}
+
+/// Where a snapshot goes. Links are followed, and what is no ordinary file, such as a device, is not replaced by one.
+fn target_of(file: &Path) -> anyhow::Result<PathBuf> {
+    match std::fs::metadata(file) {
+        Ok(found) if found.is_file() => Ok(file.canonicalize()?),
+        Ok(_) => bail!("{} is no ordinary file; name a file, there or new", file.display()),
+        Err(error) if error.kind() == ErrorKind::NotFound && file != Path::new("-") => Ok(file.to_owned()),
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!("a snapshot goes to a file, not to standard output"),
+        Err(error) => Err(error).with_context(|| format!("{} cannot be written", file.display())),
     }
 }
 
@@ -215,6 +229,9 @@ fn part_of(file: &Path) -> anyhow::Result<NamedTempFile> {
 fn keep(part: NamedTempFile, file: &Path) -> anyhow::Result<Value> {
     let info = SnapshotInfo::read(part.as_file())?;
     let bytes = part.as_file().metadata()?.len();
+    if let Ok(before) = std::fs::metadata(file) {
+        part.as_file().set_permissions(before.permissions())?;
+    }
     part.as_file().sync_all()?;
     part.persist(file).with_context(|| format!("{} cannot be written", file.display()))?;
     // The name has to survive as the content does.
