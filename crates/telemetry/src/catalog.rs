@@ -3,6 +3,8 @@
 //!
 //! - TEL-3: each label has one of a few known values, so that `/metrics` does not grow with what is served.
 
+use metrics::Label;
+
 /// What kind of number it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -120,13 +122,30 @@ pub const METRICS: &[Metric] = &[
     counter("scheduler_spans_total", &[("result", &["sent", "failed"])], "spans that were to go to the collector"),
 ];
 
-/// Tells the process's recorder what each metric means.
+/// Tells the process's recorder what each metric means, and begins each counter at 0 for all values of its labels: a rate over a
+/// counter that appears with its first event would miss that event.
 pub fn describe() {
     for metric in METRICS {
         match metric.kind {
-            Kind::Counter => metrics::describe_counter!(metric.name, metric.help),
+            Kind::Counter => {
+                metrics::describe_counter!(metric.name, metric.help);
+                for labels in label_values(metric.labels) {
+                    metrics::counter!(metric.name, labels).increment(0);
+                }
+            }
             Kind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
             Kind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
         }
     }
+}
+
+/// Every combination of the values of labels.
+fn label_values(labels: &[(&'static str, &[&'static str])]) -> Vec<Vec<Label>> {
+    labels.iter().fold(vec![Vec::new()], |begun, (name, values)| {
+        let with = |value: &&'static str| {
+            let label = Label::from_static_parts(name, value);
+            begun.iter().map(move |labels| [labels.as_slice(), std::slice::from_ref(&label)].concat())
+        };
+        values.iter().flat_map(with).collect()
+    })
 }

@@ -1,7 +1,6 @@
 //! Numbers that are looked at from time to time rather than counted: how much waits, and how far the index is.
 
 use crate::services::Services;
-use scheduler_model::Source;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -12,13 +11,6 @@ const EVERY: Duration = Duration::from_secs(5);
 
 /// Runs until `stop`.
 pub async fn run(services: Arc<Services>, stop: CancellationToken) {
-    // There before anything has happened, so that a rate can be taken of the first one.
-    metrics::counter!("scheduler_lease_expiries_total").increment(0);
-    metrics::counter!("scheduler_late_outcomes_total").increment(0);
-    metrics::counter!("scheduler_dead_letters_total").increment(0);
-    for source in Source::ALL {
-        metrics::counter!("scheduler_window_holes_total", "source" => source.as_str()).increment(0);
-    }
     let mut tick = tokio::time::interval(EVERY);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
