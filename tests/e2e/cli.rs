@@ -41,6 +41,7 @@ fn a_configuration_that_is_wrong_is_answered_with_the_key_and_the_way_out() {
     for (yaml, variables, said) in [
         ("scheduler: { lstien: x }", vec![], ["lstien", "did you mean `listen`?"]),
         ("scheduler: { limits: { maxJobsPerRun: many } }", vec![], ["limits.maxJobsPerRun", "wanted a whole number"]),
+        ("scheduler:\n  listen: '127.0.0.1:1'\n  listen: '127.0.0.1:2'", vec![], ["`listen` is there twice", "line 3"]),
         ("scheduler: { telemetry: 5 }", vec![], ["telemetry", "keys with values"]),
         (
             "scheduler: { integrates: { scannerUrl: 'http://a:hunter2@h/?q' } }",
@@ -71,6 +72,9 @@ async fn a_second_service_is_told_what_the_first_one_holds() {
     let address = service.url().trim_start_matches("http://").to_owned();
     let output = serve(folder.path(), &format!("scheduler: {{ listen: '{address}' }}"), &[]);
     fails(&output, 1, &[&address, "in use", "SCHEDULER__LISTEN"]);
+    let metrics =
+        json!({ "scheduler": { "listen": "127.0.0.1:0", "telemetry": { "metricsListen": address } } }).to_string();
+    fails(&serve(folder.path(), &metrics, &[]), 1, &[&address, "in use", "telemetry.metricsListen"]);
     let held = json!({ "scheduler": { "listen": "127.0.0.1:0", "dataDir": service.data() } }).to_string();
     fails(&serve(folder.path(), &held, &[]), 1, &["is in use by another process", "--data-dir"]);
 }
@@ -97,6 +101,31 @@ fn wrong_usage_is_2_and_tells_the_possible_values() {
     let folder = TempDir::new().unwrap();
     let nothing = program().args(["image", "import"]).arg(folder.path()).output().unwrap();
     fails(&nothing, 1, &["nothing to import", ".json"]);
+}
+
+#[test]
+fn a_file_that_asks_for_nothing_is_no_question() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("file");
+    for (content, arguments, said) in [
+        ("[1]", &["preview", "--export"][..], "no export"),
+        ("{\"foo\": 1}", &["preview", "--export"], "no export"),
+        ("{\"changedClaims\": []}", &["preview", "--export"], "Vexer"),
+        ("", &["preview", "--keys-file"], "no key"),
+        ("# none\n\n", &["run", "start", "--keys-file"], "no key"),
+    ] {
+        std::fs::write(&file, content).unwrap();
+        fails(&program().args(arguments).arg(&file).output().unwrap(), 1, &[said, "file"]);
+    }
+}
+
+#[test]
+fn the_demo_is_one_document_when_it_is_asked_for_one() {
+    let output = program().args(["demo", "--images", "24", "--json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let figures: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(figures["images"], json!(24));
+    assert!(text(&output.stderr).contains("[6/6]"), "{}", text(&output.stderr));
 }
 
 #[test]
@@ -138,6 +167,39 @@ async fn what_is_written_to_files_has_no_colours() {
     assert!(service.log().contains("draining") && !service.log().contains('\u{1b}'), "{}", service.log());
     let help = program().arg("--help").output().unwrap();
     assert!(!text(&help.stdout).contains('\u{1b}'));
+}
+
+/// The line of `doctor` about ports.
+fn ports(folder: &Path, settings: serde_json::Value) -> String {
+    let config = folder.join("config.yaml");
+    std::fs::write(&config, json!({ "scheduler": settings }).to_string()).unwrap();
+    let output = program().arg("--config").arg(&config).arg("doctor").output().unwrap();
+    let said = text(&output.stdout);
+    said.lines().find(|line| line.contains("  ports  ")).unwrap_or_else(|| panic!("{said}")).to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_fails_a_port_that_another_program_has_and_passes_the_services_own() {
+    let folder = TempDir::new().unwrap();
+    let other = crate::foreign::yes_sayer().replace("http://", "");
+    let metrics = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let service = Service::start(json!({ "telemetry": { "metricsListen": metrics } })).await;
+    let own = service.url().trim_start_matches("http://").to_owned();
+    let data = folder.path().join("data");
+    for (listen, metrics, words) in [
+        ("127.0.0.1:0", "127.0.0.1:0", ["PASS", "can be had"]),
+        (own.as_str(), metrics.as_str(), ["PASS", "running service's"]),
+        (&other, "", ["FAIL", "configuration key listen"]),
+        ("127.0.0.1:0", &other, ["FAIL", "configuration key telemetry.metricsListen"]),
+        (&own, &other, ["FAIL", "configuration key telemetry.metricsListen"]),
+        ("127.0.0.1:0", &metrics, ["FAIL", "configuration key telemetry.metricsListen"]),
+    ] {
+        let line = ports(
+            folder.path(),
+            json!({ "listen": listen, "dataDir": data, "telemetry": { "metricsListen": metrics } }),
+        );
+        assert!(words.iter().all(|word| line.contains(word)), "{listen} {metrics}: {line}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 /// A server that answers 200 and a document of its own to everything, until the test's process ends.
-fn yes_sayer() -> String {
+pub fn yes_sayer() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {

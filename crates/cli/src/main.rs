@@ -64,7 +64,7 @@ enum Command {
     Event(EventCommand),
     #[command(subcommand)]
     Index(IndexCommand),
-    /// Checks configuration, store, index, scanner, keys, certificates, traces and clock; one PASS, WARN or FAIL line each, exit code 1 on a FAIL.
+    /// Checks configuration, ports, store, index, scanner, keys, certificates, traces and clock; one PASS, WARN or FAIL line each, exit code 1 on a FAIL.
     Doctor(doctor::DoctorArgs),
     #[command(subcommand)]
     Keys(keys::KeysCommand),
@@ -134,7 +134,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         }
         Command::Openapi => client::Output::new(&global).line(&scheduler_web::openapi_json()?),
         Command::Demo(args) => {
-            tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(demo::run(args))
+            tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(demo::run(args, global.json))
         }
     }
 }

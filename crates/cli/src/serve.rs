@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::files;
 use crate::wire::{Wired, wire};
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use futures::FutureExt;
 use futures::future::select_all;
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -131,8 +131,12 @@ async fn metrics_alone(
     render: Box<dyn Fn() -> String + Send + Sync>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let listener =
-        TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} for metrics"))?;
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        anyhow!(
+            "cannot listen on {address} for metrics: {error}; configuration key telemetry.metricsListen, or \
+             SCHEDULER__TELEMETRY__METRICSLISTEN, names another address"
+        )
+    })?;
     let render = std::sync::Arc::new(render);
     let router = axum::Router::new().route("/metrics", axum::routing::get(move || std::future::ready(render())));
     tokio::spawn(connections::serve(Links::new(listener, METRICS_CONNECTIONS_MAX, true), router, QUIET_MAX, stop));

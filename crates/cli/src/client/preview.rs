@@ -1,10 +1,10 @@
 //! `preview`.
 
-use super::Session;
 use super::files::read_document;
 use super::http::Request;
 use super::output::{Table, cell};
 use super::selection::{KeyArgs, SelectionArgs};
+use super::{ClientError, Session};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
@@ -54,7 +54,9 @@ impl PreviewArgs {
         let mut body = Map::new();
         self.keys.write(&mut body)?;
         if let Some(path) = &self.export {
-            write_export(&read_document(path)?, &mut body);
+            let export = read_document(path)?;
+            expect_export(&export).map_err(|why| ClientError::Input { path: path.clone(), why: why.to_owned() })?;
+            write_export(&export, &mut body);
         }
         if let Some(narrow) = self.narrow_by_range {
             body.insert("narrowByRange".to_owned(), json!(narrow));
@@ -99,6 +101,18 @@ impl PreviewArgs {
     }
 }
 
+/// Refuses what is no export of Feedser, in a sentence: it would ask about nothing.
+fn expect_export(export: &Value) -> Result<(), &'static str> {
+    let has_list = |member: &str| export.get(member).is_some_and(Value::is_array);
+    if has_list("changedProductKeys") || has_list("changes") {
+        return Ok(());
+    }
+    if has_list("changedClaims") {
+        return Err("it is an export of Vexer; a preview takes those of Feedser, and single packages by --key");
+    }
+    Err("it is no export: it has neither `changedProductKeys` nor `changes`")
+}
+
 /// Writes what an export says has changed into a request's body. A changed key with a change is narrowed by it, another by
 /// nothing; a change without a key that can be read is left for the service to refuse.
 fn write_export(export: &Value, body: &mut Map<String, Value>) {
@@ -130,4 +144,28 @@ fn show(
     items.iter().for_each(|item| table.push(item));
     session.out.line("")?;
     table.lines().iter().try_for_each(|line| session.out.line(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_export_is_told_from_one() {
+        for (document, said) in [
+            (json!({ "changedProductKeys": [] }), None),
+            (json!({ "changes": [{ "productKey": "pkg:npm/a" }] }), None),
+            (json!({ "changedClaims": [] }), Some("Vexer")),
+            (json!([1]), Some("no export")),
+            (json!({ "foo": 1 }), Some("no export")),
+            (json!({ "changedProductKeys": "pkg:npm/a" }), Some("no export")),
+            (Value::Null, Some("no export")),
+        ] {
+            match (expect_export(&document), said) {
+                (Ok(()), None) => {}
+                (Err(why), Some(said)) => assert!(why.contains(said), "{document}: {why}"),
+                (found, _) => panic!("{document}: {found:?}"),
+            }
+        }
+    }
 }

@@ -77,10 +77,15 @@ impl KeyArgs {
     pub fn write(&self, body: &mut Map<String, Value>) -> Result<(), ClientError> {
         let mut keys = self.keys.clone();
         if let Some(path) = &self.keys_file {
-            keys.extend(read_lines(path)?);
+            let read = read_lines(path)?;
+            // Whoever made the file meant some; without any the question would be another one.
+            if read.is_empty() {
+                let why = "there is no key in it, such as pkg:npm/lodash".to_owned();
+                return Err(ClientError::Input { path: path.clone(), why });
+            }
+            keys.extend(read);
         }
-        // An empty file of keys asks for none, not for everything.
-        if !keys.is_empty() || self.keys_file.is_some() {
+        if !keys.is_empty() {
             body.insert("keys".to_owned(), json!(keys));
         }
         if !self.vuln_ids.is_empty() {

@@ -43,7 +43,11 @@ pub async fn watch(session: &Session, id: &str) -> anyhow::Result<()> {
                     break run;
                 }
             }
-            Err(error) => wait_for(&mut away_since, error, &last)?,
+            Err(error) => {
+                if let Some(remark) = wait_for(&mut away_since, error, &last)? {
+                    bar.suspend(|| out.remark(&remark));
+                }
+            }
         }
         sleep(pace).await;
         pace = (pace * 3 / 2).min(PACE_MAX);
@@ -59,13 +63,14 @@ pub async fn watch(session: &Session, id: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Bears with a service that was seen before and is away now; every other error ends the watch.
-fn wait_for(away_since: &mut Option<Instant>, error: ClientError, last: &Value) -> anyhow::Result<()> {
+/// Bears with a service that was seen before and is away now, and says so the first time; every other error ends the watch.
+fn wait_for(away_since: &mut Option<Instant>, error: ClientError, last: &Value) -> Result<Option<String>, ClientError> {
+    let is_first = away_since.is_none();
     let since = *away_since.get_or_insert_with(Instant::now);
     if !error.is_transport() || last.is_null() || since.elapsed() > AWAY_MAX {
-        return Err(error.into());
+        return Err(error);
     }
-    Ok(())
+    Ok(is_first.then(|| format!("{error}; the connection is tried again for {} s", AWAY_MAX.as_secs())))
 }
 
 fn has_ended(run: &Value) -> bool {
@@ -103,6 +108,22 @@ fn step(run: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_connection_that_is_lost_is_told_once_and_waited_for_a_minute() {
+        let lost = || ClientError::Cut { server: "http://h".to_owned(), why: "the connection was reset".to_owned() };
+        let seen = json!({ "state": "running" });
+        let mut away = None;
+        let told = wait_for(&mut away, lost(), &seen).unwrap().unwrap();
+        assert!(told.contains("http://h did not answer") && told.contains("tried again for 60 s"), "{told}");
+        assert!(wait_for(&mut away, lost(), &seen).unwrap().is_none());
+        let mut almost = Instant::now().checked_sub(AWAY_MAX / 2);
+        assert!(wait_for(&mut almost, lost(), &seen).unwrap().is_none());
+        let mut over = Instant::now().checked_sub(AWAY_MAX);
+        assert!(wait_for(&mut over, lost(), &seen).is_err());
+        // A run that was never seen may not be there at all.
+        assert!(wait_for(&mut None, lost(), &Value::Null).is_err());
+    }
 
     #[test]
     fn a_step_tells_what_went_wrong_only_when_something_did() {

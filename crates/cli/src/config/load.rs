@@ -1,7 +1,7 @@
 //! From file and environment to the written configuration. Errors name the key's path.
 
 use super::raw::File;
-use super::{ConfigError, wording};
+use super::{ConfigError, document, wording};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::Path;
@@ -42,10 +42,10 @@ pub fn load(path: Option<&Path>, environment: impl Iterator<Item = (OsString, Os
 fn read(path: &Path) -> Result<Value, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|e| ConfigError::new(format!("the configuration file {} cannot be read: {e}", path.display())))?;
-    let document: Option<Value> = serde_yaml_ng::from_str(&text)
-        .map_err(|e| ConfigError::new(format!("the configuration file {} is no YAML: {e}", path.display())))?;
+    let document = document::parse(&text)
+        .map_err(|e| ConfigError::new(format!("the configuration file {} is not understood: {e}", path.display())))?;
     // An empty file is an empty configuration.
-    Ok(document.filter(|d| !d.is_null()).unwrap_or_else(|| Value::Object(serde_json::Map::new())))
+    Ok(if document.is_null() { Value::Object(serde_json::Map::new()) } else { document })
 }
 
 /// Sets one key from a variable. Names are matched without case against the keys that there are.
@@ -70,7 +70,7 @@ fn lay_over(document: &mut Value, known: &Value, name: &str, value: &str) -> Res
     *target = match known {
         Value::String(_) => Value::String(value.to_owned()),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            serde_yaml_ng::from_str(value).map_err(|e| ConfigError::new(format!("the variable {name}: {e}")))?
+            document::parse(value).map_err(|e| ConfigError::new(format!("the variable {name}: {e}")))?
         }
     };
     Ok(())
@@ -131,6 +131,7 @@ mod tests {
             ("scheduler: {}", vec![("SCHEDULER__LIMITS__NOTHING", "1")], "SCHEDULER__LIMITS__NOTHING"),
             ("scheduler: {}", vec![("SCHEDULER__LIMITS__MAXJOBSPERRUN", "many")], "limits.maxJobsPerRun"),
             ("scheduler: [", vec![], "config.yaml"),
+            ("scheduler: {}", vec![("SCHEDULER__LIMITS__HOSTRATES", "{ a: 1, a: 2 }")], "`a` is there twice"),
         ] {
             let said = with(yaml, &variables).unwrap_err().to_string();
             assert!(said.contains(named), "{yaml} with {variables:?}: {said}");

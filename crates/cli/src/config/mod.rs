@@ -1,5 +1,6 @@
 //! The configuration: read ([`load`]), checked ([`validate()`]), and only then used.
 
+mod document;
 pub mod load;
 pub mod raw;
 #[cfg(test)]
@@ -8,6 +9,7 @@ mod secrets;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod urls;
 mod validate;
 mod wording;
 

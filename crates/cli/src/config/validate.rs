@@ -1,7 +1,7 @@
 //! From what is written to what can be used: types, ranges, files and relations.
 
 use super::raw::{self, Scheduler};
-use super::{ConfigError, secrets, tls};
+use super::{ConfigError, secrets, tls, urls};
 use scheduler_auth::{Verifier, WebhookKey};
 use scheduler_core::launch::RunDefaults;
 use scheduler_model::{Source, TenantId, TenantScope, WebhookKeyId};
@@ -77,17 +77,7 @@ pub fn validate(mut file: Scheduler) -> Result<Config, ConfigError> {
     engines(&file)?;
     ranges(&file)?;
     let tls = tls::files(&file.tls)?;
-    for (path, url) in [
-        ("publicUrl", &file.public_url),
-        ("authority.issuer", &file.authority.issuer),
-        ("authority.jwksUri", &file.authority.jwks_uri),
-        ("integrates.scannerUrl", &file.integrates.scanner_url),
-        ("telemetry.otlpEndpoint", &file.telemetry.otlp_endpoint),
-    ] {
-        if !(url.is_empty() || url.starts_with("http://") || url.starts_with("https://")) {
-            return Err(ConfigError::at(path, "the URL begins with http:// or https://"));
-        }
-    }
+    urls::check(&file)?;
     named_files(&file)?;
     let metrics_listen = match file.telemetry.metrics_listen.as_str() {
         "" => None,

@@ -59,8 +59,9 @@ pub struct Args {
     data_dir: Option<PathBuf>,
 }
 
-/// Runs the demo until it has shown everything, or with `--keep` until it is stopped.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+/// Runs the demo until it has shown everything, or with `--keep` until it is stopped. With `json` the figures are a document on
+/// stdout, and all else goes to stderr.
+pub async fn run(args: Args, json: bool) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let stopped = CancellationToken::new();
@@ -72,7 +73,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         }
         stop.cancel();
     });
-    let mut screen = Screen::new(Box::new(std::io::stdout()));
+    let mut screen = if json {
+        Screen::with_document(Box::new(std::io::stderr()), Box::new(std::io::stdout()))
+    } else {
+        Screen::new(Box::new(std::io::stdout()))
+    };
     let scenario = tokio::task::spawn_blocking({
         let (images, seed) = (usize::try_from(args.images)?, args.seed);
         let own = args.sboms.zip(args.export);
@@ -114,7 +119,7 @@ async fn play(
         () = stopped.cancelled() => Err(anyhow::anyhow!("the demo was interrupted")),
     };
     let shown = match &told {
-        Ok(summary) => screen.text(&format!("\n{summary}")).map_err(anyhow::Error::from),
+        Ok(summary) => screen.figures(summary).map_err(anyhow::Error::from),
         Err(_) => Ok(()),
     };
     if keep && told.is_ok() && shown.is_ok() {

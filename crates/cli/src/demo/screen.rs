@@ -1,5 +1,6 @@
 //! What a person sees: steps, lines and, on a terminal, a progress bar.
 
+use super::summary::Summary;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, Write};
 
@@ -9,13 +10,31 @@ const STEPS: usize = 6;
 /// Where the demo writes to.
 pub struct Screen {
     out: Box<dyn Write + Send>,
+    /// Where the figures go as one JSON document, instead of a table among the rest.
+    figures: Option<Box<dyn Write + Send>>,
     step: usize,
 }
 
 impl Screen {
     /// Writes to `out`; progress goes to stderr, when that is a terminal.
     pub fn new(out: Box<dyn Write + Send>) -> Self {
-        Self { out, step: 0 }
+        Self { out, figures: None, step: 0 }
+    }
+
+    /// Writes the figures as a JSON document to `figures`, and all else to `out`.
+    pub fn with_document(out: Box<dyn Write + Send>, figures: Box<dyn Write + Send>) -> Self {
+        Self { figures: Some(figures), ..Self::new(out) }
+    }
+
+    /// The figures at the end.
+    pub fn figures(&mut self, summary: &Summary) -> io::Result<()> {
+        match &mut self.figures {
+            Some(figures) => {
+                writeln!(figures, "{}", summary.document())?;
+                figures.flush()
+            }
+            None => self.text(&format!("\n{summary}")),
+        }
     }
 
     /// Begins the next step, and says what it is for.

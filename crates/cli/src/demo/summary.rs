@@ -1,5 +1,6 @@
 //! The figures at the end.
 
+use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
 
@@ -32,6 +33,21 @@ pub struct Summary {
     pub first_verdict: Duration,
     /// From sending the export to the last one.
     pub last_verdict: Duration,
+}
+
+impl Summary {
+    /// The figures as a document.
+    pub fn document(&self) -> Value {
+        let [critical, high, other] = self.findings;
+        json!({
+            "keys": self.keys, "keysMatched": self.keys_matched,
+            "images": self.images, "impacted": self.impacted, "idle": self.idle,
+            "previewMs": self.preview_ms, "reportCalls": self.calls, "deltas": self.deltas,
+            "newFindings": { "critical": critical, "high": high, "other": other },
+            "kevHits": self.kev_hits, "kevImages": self.kev_images,
+            "firstVerdictMs": millis(self.first_verdict), "lastVerdictMs": millis(self.last_verdict),
+        })
+    }
 }
 
 impl fmt::Display for Summary {
@@ -67,6 +83,6 @@ impl fmt::Display for Summary {
     }
 }
 
-fn millis(time: Duration) -> u128 {
-    time.as_millis()
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -40,6 +40,8 @@ async fn p01_the_sample_runs_to_its_end_and_agrees_with_brute_force() {
     for step in 1..=6 {
         assert!(text.contains(&format!("[{step}/6]")), "step {step} is told:\n{text}");
     }
+    let document = summary.document();
+    assert_eq!((&document["images"], &document["impacted"]), (&60.into(), &summary.impacted.into()));
     assert!(!text.contains("whsec_") && !text.contains("sig="), "no secret is shown:\n{text}");
 }
 

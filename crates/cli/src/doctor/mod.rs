@@ -1,6 +1,7 @@
 //! `doctor`: looks at everything that the service needs, and changes nothing.
 
 pub(crate) mod certificates;
+mod ports;
 mod service;
 mod why;
 
@@ -136,6 +137,7 @@ impl DoctorArgs {
         };
         report.tell("config", pass(format!("{from}; listens on {}", config.listen)))?;
         let service = Service::find(global, &config, certificates::configured(&config).as_deref()).await;
+        report.tell("ports", ports::check(&config, &service).await)?;
         let (finding, store) = store(&config.data_dir, &service).await;
         report.tell("store", finding)?;
         report.tell("queue", pass("embedded: part of the process"))?;

@@ -3,7 +3,7 @@
 use crate::client::{Client, Global, Request};
 use crate::config::Config;
 use reqwest::tls::TlsInfo;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const LOCAL_WAIT_MAX: Duration = Duration::from_secs(5);
 pub struct Service {
     /// Where it is reached from here.
     pub address: String,
-    /// Whether something answers there.
+    /// Whether it answers there; somebody else's answer is none.
     pub is_running: bool,
     /// The certificate that it shows, in DER.
     pub certificate: Option<Vec<u8>>,
@@ -37,11 +37,15 @@ impl Service {
         let certificate = answer.as_ref().and_then(|answer| {
             answer.extensions().get::<TlsInfo>().and_then(|info| info.peer_certificate()).map(<[u8]>::to_vec)
         });
+        let time = answer.as_ref().and_then(date);
+        let is_running = match answer {
+            Some(answer) => answer.json::<Value>().await.is_ok_and(|health| health.get("status") == Some(&json!("ok"))),
+            None => false,
+        };
         let is_ours = scheme == "http" || certificate.as_deref() == configured;
         let global = Global { server: address.clone(), ..global.clone() };
         let client = http.filter(|_| is_ours).and_then(|http| Client::over(&global, http).ok());
-        let time = answer.as_ref().and_then(date);
-        Self { address, is_running: answer.is_some(), certificate, time, client }
+        Self { address, is_running, certificate, time: time.filter(|_| is_running), client }
     }
 
     /// What it says of its index; `None` when it does not say it.
@@ -49,6 +53,14 @@ impl Service {
         let client = self.client.as_ref().filter(|_| self.is_running)?;
         client.call(Request::get(&["admin", "index"]), &["state", "images"]).await.ok()
     }
+}
+
+/// Whether a service's metrics are there.
+pub async fn shows_metrics(listen: SocketAddr) -> bool {
+    let address = format!("http://{}", reachable(listen));
+    let Some(http) = local_client(&address) else { return false };
+    let Ok(answer) = http.get(format!("{address}/metrics")).send().await else { return false };
+    answer.text().await.is_ok_and(|text| text.contains("scheduler_"))
 }
 
 /// A client for this machine alone.
