@@ -97,7 +97,7 @@ page as a file, and `config/` has an example for each kind of deployment.
   `SCHEDULER__LIMITS__MAXJOBSPERRUN=100`. Lists and maps are written as YAML: `SCHEDULER__LIMITS__HOSTRATES='{registry.example.com: 5}'`.
 - **Secrets** stand in files (`…File`, readable by their owner only) or variables (`…Env` holds the variable's name). Every URL can come
   the same two ways, since it may hold a password. Of the three forms give one.
-- **Errors** stop the start with a sentence that names the key's path: unknown keys, wrong types, numbers out of range, missing files,
+- **Errors** stop the start with a sentence that names the key's path: unknown keys, keys that are there twice, wrong types, numbers out of range, missing files,
   secret files that others can read, and relations that cannot hold, such as a lease shorter than a call.
 - `stella-scheduler doctor` checks a configuration without starting anything.
 
