@@ -404,10 +404,10 @@ async fn schedules_on_one_instant() {
         send(number % TENANTS, reqwest::Method::POST, "/schedules".to_owned(), body)
     };
     futures::stream::iter(0..TENANTS * SCHEDULES_OF_TENANT).for_each_concurrent(64, create).await;
-    let planned = async || {
+    let planned = async || -> usize {
         let text = service.client.get(format!("{}/metrics", service.url)).send().await.unwrap().text().await.unwrap();
-        let line = text.lines().find(|line| line.starts_with("scheduler_jobs_enqueued_total"));
-        line.and_then(|line| line.rsplit(' ').next()).map_or(0, |count| count.parse::<usize>().unwrap())
+        let lines = text.lines().filter(|line| line.starts_with("scheduler_jobs_enqueued_total"));
+        lines.filter_map(|line| line.rsplit(' ').next()).map(|count| count.parse::<usize>().unwrap()).sum()
     };
     let mut seconds = Vec::new();
     for _ in 0..3 {
