@@ -263,11 +263,15 @@ impl IndexHost {
         answer.await.map_err(|_| IndexHostError::Broken)
     }
 
-    /// Empties an index that is ahead of the catalog: the catalog was restored from a backup, and the index knows what is gone.
+    /// Empties an index that is not of this catalog: it was put there, or the catalog was restored from a backup and has gone another
+    /// way since.
     async fn drop_what_the_catalog_has_not(&self, stop: &CancellationToken) {
-        let head = loop {
-            match self.store.catalog_head().await {
-                Ok(head) => break head,
+        let index = self.index();
+        let (sequence, images) = (index.sequence(), index.stats().images);
+        let other = loop {
+            match self.check_names(&index, sequence, images).await {
+                Ok(()) => return,
+                Err(RestoreError::OtherCatalog(other)) => break other,
                 Err(error) => warn!(%error, "the catalog cannot be read yet"),
             }
             tokio::select! {
@@ -275,15 +279,11 @@ impl IndexHost {
                 () = tokio::time::sleep(STORE_RETRY) => {}
             }
         };
-        let index = self.index();
-        let sequence = index.sequence();
-        if sequence > head {
-            warn!(sequence, head, "the index is ahead of the catalog, which was restored; it will be rebuilt");
-            match tokio::task::spawn_blocking(move || index.reset()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => error!(%error, "the index cannot be emptied"),
-                Err(error) => error!(%error, "emptying the index was broken off"),
-            }
+        warn!(other, "the index is of another catalog, or of one that was restored since; it will be rebuilt");
+        match tokio::task::spawn_blocking(move || index.reset()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => error!(%error, "the index cannot be emptied"),
+            Err(error) => error!(%error, "emptying the index was broken off"),
         }
     }
 
@@ -376,16 +376,16 @@ impl IndexHost {
             ImpactIndex::from_snapshot(file, Thresholds::default())
         };
         let (fresh, info) = tokio::task::spawn_blocking(read).await.map_err(|_| IndexHostError::Broken)??;
-        self.check_names(&fresh, info).await?;
+        self.check_names(&fresh, info.sequence, info.images).await?;
         self.put_in_place(fresh).await?;
         Ok(info)
     }
 
-    /// Compares the images of a snapshot, by their names, with what the catalog had then, and the last of them whole.
-    async fn check_names(&self, index: &ImpactIndex, info: SnapshotInfo) -> Result<(), RestoreError> {
+    /// Compares the images of an index as of a change, by their names, with what the catalog had then, and the last of them whole.
+    async fn check_names(&self, index: &ImpactIndex, sequence: u64, images: u64) -> Result<(), RestoreError> {
         let head = self.store.catalog_head().await.map_err(IndexHostError::from)?;
-        if info.sequence > head {
-            let other = format!("it is as of change {}, the catalog is at {head}", info.sequence);
+        if sequence > head {
+            let other = format!("it is as of change {sequence}, the catalog is at {head}");
             return Err(RestoreError::OtherCatalog(other));
         }
         let (mut after, mut known, mut compared) = (0, HashSet::new(), VecDeque::new());
@@ -397,7 +397,7 @@ impl IndexHost {
             for (name, ordinal) in names.iter().zip(ordinals) {
                 known.extend(ordinal);
                 // Of what has changed since, nothing is known.
-                if name.sequence > info.sequence {
+                if name.sequence > sequence {
                     continue;
                 }
                 compared.push_back(name.sequence);
@@ -411,8 +411,8 @@ impl IndexHost {
                 }
             }
         }
-        match (info.images.saturating_sub(known.len() as u64), compared.front()) {
-            (0, Some(first)) => self.check_contents(index, *first, info.sequence).await,
+        match (images.saturating_sub(known.len() as u64), compared.front()) {
+            (0, Some(first)) => self.check_contents(index, *first, sequence).await,
             (0, None) => Ok(()),
             (others, _) => {
                 Err(RestoreError::OtherCatalog(format!("it has {others} images that the catalog never had")))
