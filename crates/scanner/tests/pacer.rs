@@ -27,6 +27,7 @@ async fn p07_forty_callers_get_the_rate_and_no_more() {
                         [tenant("t", 100), group("g", 80), host(if caller < 5 { "slow" } else { "fast" }, 60)];
                     tokio::time::sleep(pacer.reserve(&buckets).await).await;
                     begins.push(Instant::now());
+                    // The call itself, on the paused clock.
                     tokio::time::sleep(Duration::from_millis(30)).await;
                 }
                 begins

@@ -13,7 +13,9 @@ use scheduler_store::EmbeddedStore;
 use scheduler_testkit::scanner::{ScriptedScanner, report_of};
 use scheduler_testkit::store::build::{self, alpha, at, id};
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -235,6 +237,15 @@ async fn pace_05_a_refused_resolve_slows_its_host_alone_and_asks_nothing_bigger(
     assert_eq!((bench.scanner.scans_started(), bench.asked().len()), (0, 1));
 }
 
+/// Goes on with `settling` until a scan has begun, and no further.
+async fn until_scanning<T>(bench: &Bench, mut settling: Pin<&mut impl Future<Output = T>>) {
+    std::future::poll_fn(|context| {
+        assert!(settling.as_mut().poll(context).is_pending(), "it ended before a scan");
+        if bench.scanner.scans_started() > 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn p04_a_kill_between_scan_and_report_remembers_nothing_and_ends_in_one_outcome() {
     let bench = Bench::new(&["v1"]).await;
@@ -244,12 +255,7 @@ async fn p04_a_kill_between_scan_and_report_remembers_nothing_and_ends_in_one_ou
     {
         let killed = bench.settle(&run);
         tokio::pin!(killed);
-        while bench.scanner.scans_started() == 0 {
-            tokio::select! {
-                write = &mut killed => panic!("it ended: {write:?}"),
-                () = tokio::time::sleep(Duration::from_millis(10)) => {}
-            }
-        }
+        until_scanning(&bench, killed.as_mut()).await;
     }
     assert!(bench.remembered().await.is_empty() && bench.asked().is_empty());
     let write = bench.carry_out("r", Mode::ContentRefresh).await;
@@ -281,10 +287,11 @@ async fn p11_a_stop_during_a_scan_asks_nothing_more() {
     bench.point("v1", &pushed("new"));
     bench.scanner.scans_end(u32::MAX, ScanState::Done);
     let run = refreshing("r", Mode::ContentRefresh);
-    let (write, ()) = tokio::join!(bench.settle(&run), async {
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        bench.stop.cancel();
-    });
+    let stopped = bench.settle(&run);
+    tokio::pin!(stopped);
+    until_scanning(&bench, stopped.as_mut()).await;
+    bench.stop.cancel();
+    let write = stopped.await;
     assert!(write.is_none() && bench.asked().is_empty());
 }
 

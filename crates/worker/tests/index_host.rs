@@ -15,6 +15,17 @@ use tokio_util::sync::CancellationToken;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Looks again and again until a condition holds, for at most [`PATIENCE`].
+async fn until(what: &str, holds: impl Fn() -> bool) {
+    let mut looks = tokio::time::interval(Duration::from_millis(1));
+    let held = tokio::time::timeout(PATIENCE, async {
+        while !holds() {
+            looks.tick().await;
+        }
+    });
+    held.await.unwrap_or_else(|_| panic!("not in time: {what}"));
+}
+
 fn tenant() -> TenantId {
     TenantId::try_from("acme".to_owned()).unwrap()
 }
@@ -153,14 +164,10 @@ async fn p09_checkpoints_are_written_on_the_way_and_a_killed_process_loses_what_
     let data = Data::new();
     let host = data.host(10);
     let follow = tokio::spawn(host.clone().follow(CancellationToken::new()));
-    let checkpointed = async |host: &IndexHost, at_least: u64| {
-        while host.index().stats().checkpointed < at_least {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
     for round in 0..3 {
         data.put(round * 10..round * 10 + 10).await;
-        tokio::time::timeout(PATIENCE, checkpointed(&host, 10 * round as u64 + 1)).await.unwrap();
+        let beyond = 10 * round as u64;
+        until("a checkpoint", || host.index().stats().checkpointed > beyond).await;
     }
     data.put(30..35).await;
     host.caught_up(PATIENCE).await.unwrap();
@@ -171,9 +178,7 @@ async fn p09_checkpoints_are_written_on_the_way_and_a_killed_process_loses_what_
     // A checkpoint that is being written holds the folder until it is done.
     let index = Arc::downgrade(&host.index());
     drop(host);
-    while index.strong_count() > 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until("the folder is free", || index.strong_count() == 0).await;
     let again = data.host(10).index().sequence();
     assert!((21..=35).contains(&stored) && again >= stored, "checkpointed at {stored}, stored up to {again}");
     let running = data.start().await;
