@@ -15,6 +15,8 @@ use axum::body::Bytes;
 use axum::http::header;
 use axum::routing::post;
 use futures::StreamExt;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use scheduler_auth::{SCHEDULER_SIGNATURE_HEADER, SigningKey};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -250,29 +252,11 @@ async fn nightly() {
     println!("ratio report-calls-vs-bare-http {:.2}", median(ratios));
 }
 
-/// Numbers from a seed (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// By Zipf's law, exponent 1, as the catalog of `benches/src/catalog.rs`.
-    fn rank(&mut self) -> u64 {
-        let unit = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        (unit * (INGEST_PURLS as f64 + 1.0).ln()).exp() as u64 - 1
-    }
-}
-
 /// Sidecars of 300 packages each, drawn from a million, a thousand to a request.
 fn sidecars() -> Vec<String> {
+    let mixed = |seed: u64| StdRng::seed_from_u64(seed).random::<u64>();
     let purl = |rank: u64| {
-        let (name, version) = (Random(rank / 8).next() % 10_000_000, Random(rank).next());
+        let (name, version) = (mixed(rank / 8) % 10_000_000, mixed(rank));
         let version = format!("{}.{}.{}", rank % 8, version % 30, version / 30 % 60);
         match name % 3 {
             0 => format!("pkg:npm/lib-{name}@{version}"),
@@ -281,13 +265,14 @@ fn sidecars() -> Vec<String> {
         }
     };
     let line = |number: usize| {
-        let mut random = Random(number as u64);
+        let mut random = StdRng::seed_from_u64(number as u64);
         let mut ranks = std::collections::BTreeSet::new();
         while ranks.len() < INGEST_COMPONENTS {
-            ranks.insert(random.rank());
+            // By Zipf's law, exponent 1, as the catalog of `benches/src/catalog.rs`.
+            ranks.insert((random.random::<f64>() * (INGEST_PURLS as f64 + 1.0).ln()).exp() as u64 - 1);
         }
         let purls: Vec<String> = ranks.into_iter().map(purl).collect();
-        let used: Vec<usize> = (0..INGEST_COMPONENTS).filter(|_| random.next().is_multiple_of(3)).collect();
+        let used: Vec<usize> = (0..INGEST_COMPONENTS).filter(|_| random.random_ratio(1, 3)).collect();
         json!({
             "schema": "bom-index@1", "imageDigest": digest(number), "purls": purls, "usedByEntrypoint": used,
             "image": { "registry": "registry.example.com", "repository": format!("team/app-{}", number / 20) },

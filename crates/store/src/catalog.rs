@@ -5,6 +5,7 @@
 //! - CAT-2: a number is given once; entries become durable in the order of their numbers.
 
 use crate::commit::Tx;
+use crate::engine::View;
 use crate::family::Cf;
 use crate::key::{Key, text_after, trailing_number};
 use crate::read::{PageOf, Read};
@@ -40,6 +41,24 @@ fn log(tx: &mut Tx<'_>, change: &ChangeDoc) -> StoreResult<u64> {
     let sequence = tx.next_change()?;
     tx.put_doc(Cf::Changes, change_key(sequence), change)?;
     Ok(sequence)
+}
+
+/// What `read` makes of at most `limit` changes after number `after`, in their order.
+fn changes_after<T>(
+    view: &View<'_>,
+    after: u64,
+    limit: usize,
+    read: impl Fn(u64, ChangeDoc) -> StoreResult<T>,
+) -> StoreResult<Vec<T>> {
+    let mut found = Vec::new();
+    view.visit_from(Cf::Changes, &[], &change_key(after), false, &mut |key, value| {
+        if found.len() >= limit {
+            return Ok(false);
+        }
+        found.push(read(trailing_number(key), doc::decode("a catalog change", value)?)?);
+        Ok(true)
+    })?;
+    Ok(found)
 }
 
 fn put_one(tx: &mut Tx<'_>, change: &ChangeDoc, document: &[u8]) -> StoreResult<PutImage> {
@@ -143,40 +162,25 @@ impl CatalogStore for EmbeddedStore {
     async fn catalog_changes(&self, after: u64, limit: usize) -> StoreResult<Vec<CatalogChange>> {
         let recent = Arc::clone(&self.recent);
         self.read(move |view| {
-            let mut changes = Vec::new();
-            view.visit_from(Cf::Changes, &[], &change_key(after), false, &mut |key, value| {
-                if changes.len() >= limit {
-                    return Ok(false);
-                }
-                let ChangeDoc { tenant, digest } = doc::decode("a catalog change", value)?;
-                let sequence = trailing_number(key);
+            changes_after(view, after, limit, |sequence, ChangeDoc { tenant, digest }| {
                 let stored = || {
                     let image = view.get(Cf::Images, &image_key(&tenant, &digest))?;
                     image.map(|bytes| image_of(&bytes).map(Arc::new)).transpose()
                 };
                 // The last change of an image is the only one that is in the log (CAT-1).
                 let image = recent.take(sequence).map_or_else(stored, |image| Ok(Some(image)))?;
-                changes.push(CatalogChange { sequence, tenant, digest, image });
-                Ok(true)
-            })?;
-            Ok(changes)
+                Ok(CatalogChange { sequence, tenant, digest, image })
+            })
         })
         .await
     }
 
     async fn catalog_names(&self, after: u64, limit: usize) -> StoreResult<Vec<NamedChange>> {
         self.read(move |view| {
-            let mut names = Vec::new();
-            view.visit_from(Cf::Changes, &[], &change_key(after), false, &mut |key, value| {
-                if names.len() >= limit {
-                    return Ok(false);
-                }
-                let ChangeDoc { tenant, digest } = doc::decode("a catalog change", value)?;
+            changes_after(view, after, limit, |sequence, ChangeDoc { tenant, digest }| {
                 let is_there = view.get(Cf::Tombstones, &image_key(&tenant, &digest))?.is_none();
-                names.push(NamedChange { sequence: trailing_number(key), tenant, digest, is_there });
-                Ok(true)
-            })?;
-            Ok(names)
+                Ok(NamedChange { sequence, tenant, digest, is_there })
+            })
         })
         .await
     }
