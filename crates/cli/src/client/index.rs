@@ -209,18 +209,24 @@ impl IndexCommand {
 
 /// Where a snapshot goes. Links are followed, and what is no ordinary file, such as a device, is not replaced by one.
 fn target_of(file: &Path) -> anyhow::Result<PathBuf> {
+    if file == Path::new("-") {
+        bail!("a snapshot goes to a file, not to standard output");
+    }
     match std::fs::metadata(file) {
         Ok(found) if found.is_file() => Ok(file.canonicalize()?),
         Ok(_) => bail!("{} is no ordinary file; name a file, there or new", file.display()),
-        Err(error) if error.kind() == ErrorKind::NotFound && file != Path::new("-") => Ok(file.to_owned()),
-        Err(error) if error.kind() == ErrorKind::NotFound => bail!("a snapshot goes to a file, not to standard output"),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(file.to_owned()),
         Err(error) => Err(error).with_context(|| format!("{} cannot be written", file.display())),
     }
 }
 
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// A file beside `file` that takes its place when it is whole.
 fn part_of(file: &Path) -> anyhow::Result<NamedTempFile> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(file);
     let made = tempfile::Builder::new().prefix(".snapshot-").tempfile_in(folder);
     made.with_context(|| format!("no file can be written in {}", folder.display()))
 }
@@ -235,8 +241,7 @@ fn keep(part: NamedTempFile, file: &Path) -> anyhow::Result<Value> {
     part.as_file().sync_all()?;
     part.persist(file).with_context(|| format!("{} cannot be written", file.display()))?;
     // The name has to survive as the content does.
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::File::open(folder)?.sync_all()?;
+    std::fs::File::open(folder_of(file))?.sync_all()?;
     Ok(json!({
         "file": file.display().to_string(),
         "sequence": info.sequence,
