@@ -268,11 +268,21 @@ impl IndexHost {
     async fn drop_what_the_catalog_has_not(&self, stop: &CancellationToken) {
         let index = self.index();
         let (sequence, images) = (index.sequence(), index.stats().images);
+        if sequence == 0 {
+            return;
+        }
         let other = loop {
             match self.check_names(&index, sequence, images).await {
                 Ok(()) => return,
                 Err(RestoreError::OtherCatalog(other)) => break other,
-                Err(error) => warn!(%error, "the catalog cannot be read yet"),
+                Err(RestoreError::Host(IndexHostError::Store(error @ StoreError::Unavailable { .. }))) => {
+                    warn!(%error, "the catalog cannot be read yet");
+                }
+                Err(error) => {
+                    // An entry that cannot be read is no reason to answer nothing.
+                    warn!(%error, "the index cannot be compared with the catalog");
+                    return;
+                }
             }
             tokio::select! {
                 () = stop.cancelled() => return,

@@ -1,6 +1,7 @@
 //! The index of a service that goes on working: rebuilt, checkpointed, damaged, written out and restored.
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may panic")]
 
+use rocksdb::{DB, IteratorMode, Options};
 use scheduler_core::ports::{CatalogStore, Feed, Store};
 use scheduler_impact_index::{Query, SnapshotError, Want};
 use scheduler_model::{CatalogComponent, Image, ImageDigest, ImagePlace, Selection, TenantId, Timestamp};
@@ -314,6 +315,27 @@ async fn p09_an_index_of_another_catalog_is_rebuilt_and_gives_no_wrong_answer() 
         assert_eq!(running.host.verify().await.unwrap(), None);
         running.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_of_the_catalog_that_cannot_be_read_does_not_keep_the_index_cold() {
+    let data = Data::with_images(0..10).await;
+    data.checkpointed().await;
+    let Data { folder, store } = data;
+    drop(store);
+    let path = folder.path().join("store");
+    {
+        let families = DB::list_cf(&Options::default(), &path).unwrap();
+        let db = DB::open_cf(&Options::default(), &path, families).unwrap();
+        let changes = db.cf_handle("changes").unwrap();
+        let (key, _) = db.iterator_cf(changes, IteratorMode::Start).next().unwrap().unwrap();
+        db.put_cf(changes, key, b"garbage").unwrap();
+    }
+    let store = Arc::new(EmbeddedStore::open(&path).unwrap());
+    let data = Data { folder, store };
+    let running = tokio::time::timeout(PATIENCE, data.start()).await.unwrap();
+    assert_eq!(running.images(), 10);
+    running.stop().await;
 }
 
 /// The index of a catalog that went another way long before its last changes, with the same names.

@@ -65,13 +65,5 @@ pub trait CatalogStore: Send + Sync {
 
     /// What [`CatalogStore::catalog_changes`] gives, without the images' contents. All of it, from 0 on, is what the catalog has
     /// and, for each image that was deleted since, its deletion.
-    async fn catalog_names(&self, after: u64, limit: usize) -> StoreResult<Vec<NamedChange>> {
-        let name = |change: CatalogChange| NamedChange {
-            sequence: change.sequence,
-            tenant: change.tenant,
-            digest: change.digest,
-            is_there: change.image.is_some(),
-        };
-        Ok(self.catalog_changes(after, limit).await?.into_iter().map(name).collect())
-    }
+    async fn catalog_names(&self, after: u64, limit: usize) -> StoreResult<Vec<NamedChange>>;
 }
