@@ -5,6 +5,7 @@ use crate::terms::NONE;
 use crate::{ImageRef, QueryKey};
 use scheduler_model::purl::ProductKey;
 use scheduler_versions::Ranges;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -20,6 +21,8 @@ pub(crate) struct Hits {
     /// Components that a key has and its ranges leave out.
     left_out: Vec<u32>,
     named: Vec<u32>,
+    /// Whether some key has a subcomponent.
+    is_narrowed: bool,
 }
 
 /// Where in [`Hits`] the finds of one key are.
@@ -56,6 +59,7 @@ impl Hits {
             let (components, left_out) = found.next().unwrap_or_default();
             let named = key.image.as_ref().map_or(0..0, |image| hits.find_named(edition, tenant, image, &mut shared));
             let narrowed_to = key.subcomponent.as_ref().and_then(|_| found.next()).map(|(components, _)| components);
+            hits.is_narrowed |= narrowed_to.is_some();
             hits.keys.push(KeyHits { components, left_out, named, narrowed_to });
         }
         hits
@@ -207,17 +211,24 @@ impl Hits {
     }
 
     /// The components of the keys that stand alone; what keys share comes once.
-    pub(crate) fn plain_components(&self) -> Vec<u32> {
-        if self.keys.iter().any(KeyHits::is_narrowed) {
-            let plain = self.keys.iter().filter(|key| !key.is_narrowed());
-            return once(&self.components, plain.map(|key| &key.components)).copied().collect();
+    pub(crate) fn plain_components(&self) -> Cow<'_, [u32]> {
+        if !self.is_narrowed {
+            return Cow::Borrowed(&self.components);
         }
-        self.components.clone()
+        let plain = self.keys.iter().filter(|key| !key.is_narrowed());
+        Cow::Owned(once(&self.components, plain.map(|key| &key.components)).copied().collect())
     }
 
-    /// The images that some keys name themselves; what keys share comes once.
-    pub(crate) fn named_once<'a>(&'a self, keys: impl Iterator<Item = &'a KeyHits>) -> impl Iterator<Item = &'a u32> {
-        once(&self.named, keys.map(|key| &key.named))
+    /// The images that the keys name that stand alone; what keys share comes once.
+    pub(crate) fn plain_named(&self) -> impl Iterator<Item = &u32> {
+        let keys = if self.named.is_empty() { &[] } else { self.keys.as_slice() };
+        once(&self.named, keys.iter().filter(|key| !key.is_narrowed()).map(|key| &key.named))
+    }
+
+    /// The keys with a subcomponent.
+    pub(crate) fn narrowed_keys(&self) -> impl Iterator<Item = &KeyHits> {
+        let keys = if self.is_narrowed { self.keys.as_slice() } else { &[] };
+        keys.iter().filter(|key| key.is_narrowed())
     }
 }
 

@@ -15,6 +15,10 @@ const DENSE: u32 = 1 << 31;
 const FIRST_OF_TABLE: u32 = 2;
 /// The last page of a list has room for so many postings from the start.
 const LAST_PAGE_MIN: u32 = 8;
+/// How many sets are touched before they are united.
+const TOUCHED_TOGETHER: usize = 32;
+/// So many postings lie in one line of the caches.
+const LINE_LEN: usize = 16;
 /// In place of a page: it has no bits, or, of a page of use, all of the other are set.
 const NO_PAGE: u32 = u32::MAX;
 
@@ -152,8 +156,11 @@ impl Postings {
             .map(|slot| (Slot::of(slot).size_class(), Slot::of(slot)))
             .collect();
         let mut work = 0;
-        for slot in by_class(&slots) {
-            work += self.view_of(slot).clear_from(left, usage_only);
+        for slots in by_class(&slots).chunks(TOUCHED_TOGETHER) {
+            self.touch(slots);
+            for &slot in slots {
+                work += self.view_of(slot).clear_from(left, usage_only);
+            }
             // To look costs as much as the work since the last look, no more.
             if work >= left.len() {
                 work = 0;
@@ -162,6 +169,17 @@ impl Postings {
                 }
             }
         }
+    }
+
+    /// Reads short lists here and there, so that the waits for memory overlap and the reads that follow find them near.
+    fn touch(&self, slots: &[Slot]) {
+        let lists = slots.iter().filter(|slot| slot.len <= self.page_words && slot.len > 1);
+        let sum = lists.fold(0, |sum, slot| {
+            let list = self.arena.block(slot.at, slot.len as usize);
+            let lines = list.iter().step_by(LINE_LEN).chain(list.last());
+            lines.fold(sum, |sum, posting| sum ^ posting.load(Ordering::Relaxed))
+        });
+        std::hint::black_box(sum);
     }
 
     /// Whether every one of the sets ends before the ordinal, as far as lists are concerned (IDX-3).

@@ -21,7 +21,7 @@ impl UnionProbe<'_> {
 
     /// The ordinals of each set that is united, as the query counts use.
     pub fn sets(&self) -> impl Iterator<Item = Vec<u32>> {
-        self.hits.plain_components().into_iter().map(|set| {
+        self.hits.plain_components().into_owned().into_iter().map(|set| {
             let mut ordinals = Vec::new();
             self.edition.state.postings.view(set).each(0, u32::MAX, |ordinal, used| {
                 ordinals.extend(Some(ordinal).filter(|_| used || !self.usage_only));
@@ -81,13 +81,12 @@ impl Edition {
     /// stops when none is.
     fn union(&self, hits: &Hits, selected: &[u64], usage_only: bool) -> Vec<u64> {
         let mut left = selected.to_vec();
-        for key in hits.keys.iter().filter(|key| key.is_narrowed()) {
+        for key in hits.narrowed_keys() {
             for ordinal in self.narrowed(hits, key, usage_only) {
                 clear_bit(&mut left, ordinal);
             }
         }
-        let plain = hits.keys.iter().filter(|key| !key.is_narrowed());
-        for &ordinal in hits.named_once(plain) {
+        for &ordinal in hits.plain_named() {
             clear_bit(&mut left, ordinal);
         }
         self.state.postings.clear_all_from(&hits.plain_components(), &mut left, usage_only);

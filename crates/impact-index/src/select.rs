@@ -1,6 +1,7 @@
 use crate::edition::Edition;
 use crate::images::{Kind, digest_bytes, label_text};
-use crate::view::{View, set_bit};
+use crate::view::{View, set_bits};
+use roaring::RoaringBitmap;
 use scheduler_model::{Selection, glob_matches};
 use std::sync::atomic::AtomicU32;
 
@@ -8,8 +9,10 @@ impl Edition {
     /// The tenant's live images, as a bit set over all ordinals.
     pub(crate) fn live_bits(&self, tenant: u32) -> Vec<u64> {
         let mut live = vec![0; self.marks.rows.div_ceil(64) as usize];
-        for ordinal in self.live.of(tenant).into_iter().flatten() {
-            set_bit(&mut live, ordinal);
+        let mut ordinals = self.live.of(tenant).map(RoaringBitmap::iter);
+        // Most images are live, so that there are few and long ranges.
+        while let Some(range) = ordinals.as_mut().and_then(|ordinals| ordinals.next_range()) {
+            set_bits(&mut live, *range.start(), *range.end());
         }
         live
     }

@@ -218,12 +218,42 @@ pub(crate) fn bits_of(word: u64) -> impl Iterator<Item = u32> {
         .map(u64::trailing_zeros)
 }
 
-pub(crate) fn set_bit(words: &mut [u64], at: u32) {
-    if let Some(word) = words.get_mut((at / 64) as usize) {
-        *word |= 1 << (at % 64);
+/// Sets the bits from one to another, both included.
+pub(crate) fn set_bits(words: &mut [u64], first: u32, last: u32) {
+    let (from, to) = (u64::MAX << (first % 64), u64::MAX >> (63 - last % 64));
+    match words.get_mut((first / 64) as usize..=(last / 64) as usize) {
+        Some([word]) => *word |= from & to,
+        Some([head, between @ .., tail]) => {
+            *head |= from;
+            between.fill(u64::MAX);
+            *tail |= to;
+        }
+        _ => {}
     }
+}
+
+pub(crate) fn set_bit(words: &mut [u64], at: u32) {
+    set_bits(words, at, at);
 }
 
 pub(crate) fn bit(words: &[u64], at: u32) -> bool {
     words.get((at / 64) as usize).is_some_and(|word| word >> (at % 64) & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_bits_is_set_from_its_first_to_its_last() {
+        for first in 0..200 {
+            for last in first..200 {
+                let mut words = [0; 3];
+                set_bits(&mut words, first, last);
+                // What lies beyond the words is no reason to set a part.
+                let is_set = |at| last < 192 && (first..=last).contains(&at);
+                assert!((0..192).all(|at| bit(&words, at) == is_set(at)), "{first} to {last}");
+            }
+        }
+    }
 }
