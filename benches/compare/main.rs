@@ -78,7 +78,7 @@ fn index(catalog: &Catalog) -> Result<ImpactIndex> {
         let put = PutImage { place: &place, components: &positions, used: used.as_deref() };
         index.apply(
             &components,
-            &[Change { sequence: u64::from(image) + 1, tenant: &tenant, digest: &digest, put: Some(put) }],
+            &[Change { sequence: u64::from(image) + 1, timeline: 1, tenant: &tenant, digest: &digest, put: Some(put) }],
         )?;
     }
     Ok(index)

@@ -131,6 +131,7 @@ fn index_of(tenant: &TenantId, images: &[Image]) -> Fallible<ImpactIndex> {
         .zip(images.iter().zip(&places).zip(&of_images))
         .map(|(sequence, ((image, place), components))| Change {
             sequence,
+            timeline: 1,
             tenant,
             digest: &image.digest,
             put: Some(PutImage { place, components, used: None }),

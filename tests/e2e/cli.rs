@@ -169,13 +169,13 @@ async fn what_is_written_to_files_has_no_colours() {
     assert!(!text(&help.stdout).contains('\u{1b}'));
 }
 
-/// The line of `doctor` about ports.
-fn ports(folder: &Path, settings: serde_json::Value) -> String {
+/// What `doctor` says of one subject.
+fn doctor_line(subject: &str, folder: &Path, settings: serde_json::Value) -> String {
     let config = folder.join("config.yaml");
     std::fs::write(&config, json!({ "scheduler": settings }).to_string()).unwrap();
     let output = program().arg("--config").arg(&config).arg("doctor").output().unwrap();
     let said = text(&output.stdout);
-    said.lines().find(|line| line.contains("  ports  ")).unwrap_or_else(|| panic!("{said}")).to_owned()
+    said.lines().find(|line| line.contains(&format!("  {subject}  "))).unwrap_or_else(|| panic!("{said}")).to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -194,12 +194,44 @@ async fn doctor_fails_a_port_that_another_program_has_and_passes_the_services_ow
         (&own, &other, ["FAIL", "configuration key telemetry.metricsListen"]),
         ("127.0.0.1:0", &metrics, ["FAIL", "configuration key telemetry.metricsListen"]),
     ] {
-        let line = ports(
+        let line = doctor_line(
+            "ports",
             folder.path(),
             json!({ "listen": listen, "dataDir": data, "telemetry": { "metricsListen": metrics } }),
         );
         assert!(words.iter().all(|word| line.contains(word)), "{listen} {metrics}: {line}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_tells_what_the_next_start_does_with_the_index() {
+    let folder = TempDir::new().unwrap();
+    let mut services = Vec::new();
+    for _ in 0..2 {
+        let mut service = Service::start(json!({})).await;
+        let put = format!("/images/{}/bom-index", crate::catalog::digest(1));
+        assert!(service.client("default").put(&put, &crate::catalog::sidecar(1)).await.is_success());
+        assert_eq!(service.stop().await, Some(0));
+        services.push(service);
+    }
+    let [own, other] = [0, 1].map(|at: usize| services[at].data().join("index"));
+    let settings = json!({ "listen": "127.0.0.1:0", "dataDir": services[0].data() });
+    let check = |words: &[&str]| {
+        let line = doctor_line("index", folder.path(), settings.clone());
+        assert!(words.iter().all(|word| line.contains(word)), "{line}");
+    };
+    check(&["PASS", "1 images, 0 changes"]);
+    std::fs::remove_dir_all(&own).unwrap();
+    check(&["PASS", "there is none yet"]);
+    // That of another catalog with the same image.
+    std::fs::rename(&other, &own).unwrap();
+    check(&["WARN", "not of this catalog", "builds it anew"]);
+    std::fs::remove_dir_all(&own).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("nowhere"), &own).unwrap();
+    check(&["FAIL", "is no folder"]);
+    let refused = program().args(["serve", "--data-dir"]).arg(services[0].data()).output().unwrap();
+    let said = text(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("of the impact index cannot be made"), "{said}");
 }
 
 #[test]

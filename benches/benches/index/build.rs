@@ -105,6 +105,7 @@ fn apply(index: &ImpactIndex, packages: &[Component], images: &[(u32, Vec<u32>)]
         .iter()
         .map(|(image, digest, place, components, used)| Change {
             sequence: u64::from(*image) + 1,
+            timeline: 1,
             tenant: &tenant,
             digest,
             put: Some(PutImage { place, components, used: used.as_deref() }),

@@ -115,6 +115,7 @@ pub(crate) fn snapshots() -> Vec<Vec<u8>> {
     };
     let put = |sequence: u64, digest: usize, packages: usize| Change {
         sequence,
+        timeline: 7,
         tenant: tenants.get(digest % 2).unwrap(),
         digest: digests.get(digest).unwrap(),
         put: (packages > 0).then_some(PutImage {

@@ -36,7 +36,7 @@ impl Edition {
             }
             next.blocks.reuse_at_once();
         }
-        next.sequence = self.sequence;
+        (next.sequence, next.timeline) = (self.sequence, self.timeline);
         Ok(next)
     }
 

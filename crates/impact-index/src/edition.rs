@@ -38,6 +38,7 @@ pub(crate) struct Edition {
     pub(crate) live: Live,
     pub(crate) generation: u64,
     pub(crate) sequence: u64,
+    pub(crate) timeline: u64,
     pub(crate) marks: Marks,
     pub(crate) postings: u64,
 }

@@ -1,4 +1,5 @@
 use scheduler_model::{ImageDigest, TenantId};
+use std::path::PathBuf;
 
 /// What can go wrong with an index.
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +12,14 @@ pub enum IndexError {
     Damaged {
         /// What was found.
         reason: String,
+    },
+    /// The folder is none, and cannot be made.
+    #[error("the folder {} of the impact index cannot be made", folder.display())]
+    Folder {
+        /// Which folder.
+        folder: PathBuf,
+        /// What went wrong.
+        source: std::io::Error,
     },
     /// The storage engine failed, for example because the disk is full or another process holds the folder.
     #[error("the storage of the impact index failed")]

@@ -11,7 +11,7 @@ use crate::{
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use roaring::RoaringBitmap;
-use rocksdb::{DB, DBCompressionType, Options};
+use rocksdb::{DB, DBCompressionType, DBRecoveryMode, Options};
 use scheduler_model::purl::Component;
 use scheduler_model::{ImageDigest, TenantId};
 use std::io::{Read, Seek, Write};
@@ -35,6 +35,7 @@ const OPEN_FILES_MAX: i32 = 64;
 /// let index = ImpactIndex::in_memory(Thresholds::default());
 /// index.apply(&[Component::from_purl(&purl, None)], &[Change {
 ///     sequence: 1,
+///     timeline: 0,
 ///     tenant: &tenant,
 ///     digest: &ImageDigest::of(b"cart"),
 ///     put: Some(PutImage {
@@ -78,6 +79,7 @@ impl ImpactIndex {
     /// [`IndexError::Damaged`] when the checkpoint cannot be read whole: then [`ImpactIndex::create`] and a rebuild from
     /// the catalog are the way out.
     pub fn open(path: &Path, thresholds: Thresholds) -> Result<Self, IndexError> {
+        std::fs::create_dir_all(path).map_err(|source| IndexError::Folder { folder: path.to_path_buf(), source })?;
         let db = DB::open(&options(), path)?;
         let (writer, saved) = crate::load::load(&db, &thresholds)?;
         Ok(Self::over(writer, Some(db), saved, thresholds))
@@ -174,6 +176,12 @@ impl ImpactIndex {
         self.published.load().sequence
     }
 
+    /// The timeline of that change, as it came with it; 0 when it is not known, or there is none yet. Two catalogs that have a
+    /// change of this number and this timeline are the same up to it.
+    pub fn timeline(&self) -> u64 {
+        self.published.load().timeline
+    }
+
     /// Stores what is new since the last checkpoint, with the sequence, in one atomic step, and returns that sequence.
     /// Readers and the writer go on meanwhile.
     ///
@@ -268,11 +276,6 @@ impl ImpactIndex {
         }
     }
 
-    /// The first image of an index of some of the catalog's images that this one has not, or has otherwise.
-    pub fn first_unlike(&self, part: &Self) -> Option<(TenantId, ImageDigest)> {
-        self.published.load_full().first_unlike(&part.published.load_full())
-    }
-
     /// In which ways the sets of images are kept.
     pub fn shapes(&self) -> Shapes {
         let edition = self.published.load_full();
@@ -307,6 +310,8 @@ fn options() -> Options {
     options.set_compression_type(DBCompressionType::Lz4);
     options.set_write_buffer_size(WRITE_BUFFER_BYTES);
     options.set_max_open_files(OPEN_FILES_MAX);
+    // What is torn off at the end of the log is what a crash does; what is altered before it is damage, not to be passed over.
+    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     options.set_keep_log_file_num(2);
     options
 }
@@ -339,7 +344,9 @@ mod tests {
                 .collect();
             let (digest, place) = (ImageDigest::of(&sequence.to_le_bytes()), ImagePlace::default());
             let put = PutImage { place: &place, components: &components, used: Some(&[0]) };
-            index.apply(&packages, &[Change { sequence, tenant: &tenant, digest: &digest, put: Some(put) }]).unwrap();
+            index
+                .apply(&packages, &[Change { sequence, timeline: 0, tenant: &tenant, digest: &digest, put: Some(put) }])
+                .unwrap();
         }
     }
 

@@ -21,12 +21,13 @@ pub(crate) fn load(db: &DB, thresholds: &Thresholds) -> Result<(Writer, Meta), I
             return Err(IndexError::damaged(format!("segment {} lacks postings", segment.id)));
         }
     }
-    finish(&mut writer, meta.marks, meta.sequence)?;
+    finish(&mut writer, meta.marks)?;
+    (writer.sequence, writer.timeline) = (meta.sequence, meta.timeline);
     Ok((writer, meta))
 }
 
 /// Makes an index of what was loaded: whatever is not retired is live. `marks` is how much there should be.
-pub(crate) fn finish(writer: &mut Writer, marks: Marks, sequence: u64) -> Result<(), IndexError> {
+pub(crate) fn finish(writer: &mut Writer, marks: Marks) -> Result<(), IndexError> {
     let found = writer.state.marks();
     if found != marks {
         return Err(IndexError::damaged(format!("{marks:?} was stored, {found:?} is there")));
@@ -39,7 +40,6 @@ pub(crate) fn finish(writer: &mut Writer, marks: Marks, sequence: u64) -> Result
         }
         writer.enter(row.tenant, ordinal);
     }
-    writer.sequence = sequence;
     Ok(())
 }
 

@@ -4,8 +4,8 @@ use crate::records::write_records;
 use crate::{IndexError, Thresholds};
 use rocksdb::{DB, WriteBatch, WriteOptions};
 
-/// The version of the stored format; others are refused.
-pub(crate) const VERSION: u64 = 1;
+/// The version of the stored format; others are refused. 2: says of which timeline it is.
+pub(crate) const VERSION: u64 = 2;
 pub(crate) const META_KEY: &[u8] = b"meta";
 pub(crate) const MAGIC: &[u8] = b"SIIX";
 
@@ -22,6 +22,7 @@ pub(crate) struct Segment {
 pub(crate) struct Meta {
     pub(crate) generation: u64,
     pub(crate) sequence: u64,
+    pub(crate) timeline: u64,
     pub(crate) marks: Marks,
     pub(crate) next_segment: u64,
     pub(crate) segments: Vec<Segment>,
@@ -39,7 +40,7 @@ pub(crate) fn chunk_key(segment: u64, chunk: u32) -> [u8; 13] {
 impl Meta {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
-        for number in [VERSION, self.generation, self.sequence] {
+        for number in [VERSION, self.generation, self.sequence, self.timeline] {
             put_number(&mut out, number);
         }
         self.marks.put(&mut out);
@@ -70,7 +71,7 @@ impl Meta {
     }
 
     fn decode_rest(reader: &mut Reader<'_>) -> Option<Self> {
-        let (generation, sequence) = (reader.number()?, reader.number()?);
+        let (generation, sequence, timeline) = (reader.number()?, reader.number()?, reader.number()?);
         let marks = Marks::read(reader)?;
         let next_segment = reader.number()?;
         let mut segments = Vec::new();
@@ -78,7 +79,7 @@ impl Meta {
             let (id, chunks, postings) = (reader.number()?, reader.number32()?, reader.number()?);
             segments.push(Segment { id, chunks, postings });
         }
-        Some(Self { generation, sequence, marks, next_segment, segments })
+        Some(Self { generation, sequence, timeline, marks, next_segment, segments })
     }
 }
 
@@ -99,6 +100,7 @@ pub(crate) fn save(db: &DB, edition: &Edition, saved: &Meta, thresholds: &Thresh
     let mut meta = Meta {
         generation: edition.generation,
         sequence: edition.sequence,
+        timeline: edition.timeline,
         marks: edition.marks,
         next_segment: saved.next_segment + 1,
         segments: if base == Marks::default() { Vec::new() } else { saved.segments.clone() },

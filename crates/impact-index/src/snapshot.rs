@@ -4,12 +4,14 @@ use crate::load::{finish, load_chunk};
 use crate::records::write_records;
 use crate::writer::Writer;
 use crate::{IndexError, Thresholds};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Take, Write};
 use xxhash_rust::xxh3::Xxh3;
 
 const MAGIC: &[u8; 8] = b"SIIXSNAP";
-/// The version of the format; others are refused.
-const VERSION: u32 = 1;
+/// The version of the format that is written. 2: says of which timeline it is.
+const VERSION: u32 = 2;
+/// The oldest one that is read.
+const OLDEST_VERSION: u32 = 1;
 const HEAD_LEN: u64 = 12;
 const CHECKSUM_LEN: u64 = 8;
 /// A chunk is no longer than this.
@@ -24,6 +26,8 @@ const BUFFER_BYTES: usize = 64 * 1024;
 pub struct SnapshotInfo {
     /// The last catalog change that is in it.
     pub sequence: u64,
+    /// The timeline of that change, as the catalog had it; 0 when it is not known.
+    pub timeline: u64,
     /// Live images.
     pub images: u64,
     /// (image, package) pairs, those of retired images included.
@@ -37,7 +41,7 @@ pub enum SnapshotError {
     #[error("this is no snapshot of an impact index")]
     Foreign,
     /// A newer program wrote it.
-    #[error("the snapshot is of format version {0}, this program reads version {VERSION}")]
+    #[error("the snapshot is of format version {0}, this program reads {OLDEST_VERSION} to {VERSION}")]
     Version(u32),
     /// It is not as it was written.
     #[error("the snapshot is torn or altered: {reason}")]
@@ -97,6 +101,7 @@ pub(crate) fn write(
     encoder.include_checksum(true)?;
     let mut head = Vec::new();
     put_number(&mut head, edition.sequence);
+    put_number(&mut head, edition.timeline);
     edition.marks.put(&mut head);
     put_number(&mut head, edition.postings);
     put_chunk(&mut encoder, &head)?;
@@ -107,7 +112,8 @@ pub(crate) fn write(
     let sum = out.sum.digest();
     out.out.write_all(&sum.to_le_bytes())?;
     out.out.flush()?;
-    Ok(Head { sequence: edition.sequence, marks: edition.marks, postings: edition.postings }.info())
+    let Edition { sequence, timeline, marks, postings, .. } = *edition;
+    Ok(Head { sequence, timeline, marks, postings }.info())
 }
 
 fn put_chunk(out: &mut impl Write, chunk: &[u8]) -> Result<(), SnapshotError> {
@@ -123,20 +129,28 @@ fn put_chunk(out: &mut impl Write, chunk: &[u8]) -> Result<(), SnapshotError> {
 #[derive(Clone, Copy)]
 struct Head {
     sequence: u64,
+    timeline: u64,
     marks: Marks,
     postings: u64,
 }
 
 impl Head {
-    fn read(chunk: &[u8]) -> Option<Self> {
+    fn read(version: u32, chunk: &[u8]) -> Option<Self> {
         let mut reader = Reader(chunk);
-        let head = Self { sequence: reader.number()?, marks: Marks::read(&mut reader)?, postings: reader.number()? };
+        let sequence = reader.number()?;
+        let timeline = if version == 1 { 0 } else { reader.number()? };
+        let head = Self { sequence, timeline, marks: Marks::read(&mut reader)?, postings: reader.number()? };
         reader.is_empty().then_some(head)
     }
 
     fn info(&self) -> SnapshotInfo {
         let images = self.marks.rows.saturating_sub(self.marks.retired);
-        SnapshotInfo { sequence: self.sequence, images: images.into(), postings: self.postings }
+        SnapshotInfo {
+            sequence: self.sequence,
+            timeline: self.timeline,
+            images: images.into(),
+            postings: self.postings,
+        }
     }
 }
 
@@ -150,14 +164,17 @@ impl SnapshotInfo {
     }
 }
 
+/// The body of a snapshot, while it is decompressed.
+type Body<R> = BufReader<zstd::Decoder<'static, BufReader<Take<R>>>>;
+
 /// Checks a snapshot and reads its head; gives the chunks after it.
-fn open(mut input: impl Read + Seek) -> Result<(Head, Chunks<impl BufRead>), SnapshotError> {
-    let body_len = check(&mut input)?;
+fn open<R: Read + Seek>(mut input: R) -> Result<(Head, Chunks<Body<R>>), SnapshotError> {
+    let (version, body_len) = check(&mut input)?;
     input.seek(SeekFrom::Start(HEAD_LEN))?;
     let mut decoder = zstd::Decoder::new(input.take(body_len))?.single_frame();
     decoder.window_log_max(WINDOW_LOG_MAX)?;
     let mut chunks = Chunks(BufReader::with_capacity(BUFFER_BYTES, decoder));
-    let head = Head::read(&chunks.next()?).ok_or_else(|| damaged("its head cannot be read"))?;
+    let head = Head::read(version, &chunks.next()?).ok_or_else(|| damaged("its head cannot be read"))?;
     Ok((head, chunks))
 }
 
@@ -173,18 +190,20 @@ pub(crate) fn read(input: impl Read + Seek, thresholds: &Thresholds) -> Result<(
         }
         load_chunk(&chunk, &mut last_section, &mut writer)?.map_err(damaged)?;
     }
-    if !chunks.0.fill_buf().map_err(unreadable)?.is_empty() {
+    let in_frame = !chunks.0.fill_buf().map_err(unreadable)?.is_empty();
+    if in_frame || !chunks.0.into_inner().finish().fill_buf()?.is_empty() {
         return Err(damaged("something follows its end"));
     }
     if writer.state.postings.total() != head.postings {
         return Err(damaged("postings are missing"));
     }
-    finish(&mut writer, head.marks, head.sequence)?;
+    finish(&mut writer, head.marks)?;
+    (writer.sequence, writer.timeline) = (head.sequence, head.timeline);
     Ok((writer, head.info()))
 }
 
-/// Checks what a snapshot is and its checksum; gives the length of what is in between.
-fn check(input: &mut (impl Read + Seek)) -> Result<u64, SnapshotError> {
+/// Checks what a snapshot is and its checksum; gives its version and the length of what is in between.
+fn check(input: &mut (impl Read + Seek)) -> Result<(u32, u64), SnapshotError> {
     let len = input.seek(SeekFrom::End(0))?;
     input.seek(SeekFrom::Start(0))?;
     let mut head = Vec::new();
@@ -194,9 +213,9 @@ fn check(input: &mut (impl Read + Seek)) -> Result<u64, SnapshotError> {
         return Err(SnapshotError::Foreign);
     }
     let version: [u8; 4] = version.try_into().map_err(|_| damaged("it ends in its head"))?;
-    match u32::from_le_bytes(version) {
-        VERSION => {}
-        other => return Err(SnapshotError::Version(other)),
+    let version = u32::from_le_bytes(version);
+    if !(OLDEST_VERSION..=VERSION).contains(&version) {
+        return Err(SnapshotError::Version(version));
     }
     let body_len = len.checked_sub(HEAD_LEN + CHECKSUM_LEN).ok_or_else(|| damaged("it ends in its head"))?;
     let mut sum = Xxh3::new();
@@ -215,7 +234,11 @@ fn check(input: &mut (impl Read + Seek)) -> Result<u64, SnapshotError> {
     input.seek(SeekFrom::Start(HEAD_LEN + body_len))?;
     let mut stored = [0; 8];
     input.read_exact(&mut stored)?;
-    if u64::from_le_bytes(stored) == sum.digest() { Ok(body_len) } else { Err(damaged("its checksum is wrong")) }
+    if u64::from_le_bytes(stored) == sum.digest() {
+        Ok((version, body_len))
+    } else {
+        Err(damaged("its checksum is wrong"))
+    }
 }
 
 /// The chunks of the body, each with its length before it.

@@ -52,6 +52,8 @@ impl Default for Thresholds {
 pub struct Change<'a> {
     /// Its sequence number in the catalog, from 1.
     pub sequence: u64,
+    /// The timeline of the catalog that the change belongs to; 0 when it is not known.
+    pub timeline: u64,
     /// Whose image.
     pub tenant: &'a TenantId,
     /// The image.

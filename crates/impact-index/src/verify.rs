@@ -1,7 +1,7 @@
 use crate::edition::Edition;
 use crate::images::{Digest, decode_facet, digest_text};
 use crate::{Difference, DifferenceKind};
-use scheduler_model::{ImageDigest, TenantId};
+use scheduler_model::TenantId;
 
 /// The tenant and the digest.
 type Name = (Vec<u8>, Digest);
@@ -69,28 +69,6 @@ impl Edition {
             self.compare(&here, *ordinal, &there, *ordinal_there).map_err(|kind| difference(name, kind))?;
         }
         left.next().map_or(Ok(()), |(extra, _)| Err(difference(extra, DifferenceKind::Extra)))
-    }
-
-    /// The first live image of a part of the catalog that is not here just so.
-    pub(crate) fn first_unlike(&self, part: &Self) -> Option<(TenantId, ImageDigest)> {
-        let forward = Forward::of(part);
-        let unlike = |(name, ordinal): &&(Name, u32)| !self.has_alike(name, &forward, *ordinal);
-        forward.images.iter().find(unlike).map(|(name, _)| (tenant_of(name), digest_text(&name.1)))
-    }
-
-    fn has_alike(&self, (tenant, digest): &Name, there: &Forward<'_>, ordinal_there: u32) -> bool {
-        let images = &self.state.images;
-        let found = images.tenants.find(tenant).and_then(|tenant| images.find(&self.live, tenant, digest));
-        let Some(ordinal) = found else { return false };
-        let components = there.components_of(ordinal_there);
-        let has = |&(component, used): &(u32, bool)| {
-            let own = there.edition.state.dictionary.counterpart(component, &self.state.dictionary);
-            own.is_some_and(|own| self.state.postings.view(own).get(ordinal) == Some(used))
-        };
-        // Equal counts and no member missing make equal sets.
-        images.row(ordinal).is_some_and(|row| row.components as usize == components.len())
-            && self.place(ordinal) == there.edition.place(ordinal_there)
-            && components.iter().all(has)
     }
 
     fn place(&self, ordinal: u32) -> Vec<(u8, Vec<u8>)> {

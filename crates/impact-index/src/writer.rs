@@ -20,6 +20,8 @@ pub(crate) struct Writer {
     pub(crate) live: Live,
     pub(crate) generation: u64,
     pub(crate) sequence: u64,
+    /// Of the change of that sequence.
+    pub(crate) timeline: u64,
     pub(crate) blocks: WriterBlocks,
     /// Editions that were replaced and may still be read, the oldest first, with the blocks that were given back
     /// before the next one was published.
@@ -57,6 +59,7 @@ impl Writer {
             live: Live::default(),
             generation,
             sequence: 0,
+            timeline: 0,
             blocks: WriterBlocks::default(),
             past: VecDeque::new(),
         }
@@ -69,6 +72,7 @@ impl Writer {
             live: self.live.clone(),
             generation: self.generation,
             sequence: self.sequence,
+            timeline: self.timeline,
             marks: self.state.marks(),
             postings: self.state.postings.total(),
         })
@@ -114,6 +118,7 @@ impl Writer {
             if change.sequence > self.sequence {
                 self.apply_one(packages, change)?;
                 self.sequence = change.sequence;
+                self.timeline = change.timeline;
             }
         }
         Ok(())

@@ -5,13 +5,13 @@
 //! - CAT-2: a number is given once; entries become durable in the order of their numbers.
 
 use crate::commit::Tx;
-use crate::engine::View;
 use crate::family::Cf;
 use crate::key::{Key, text_after, trailing_number};
 use crate::read::{PageOf, Read};
+use crate::timelines::Timelines;
 use crate::{EmbeddedStore, doc};
 use async_trait::async_trait;
-use scheduler_core::ports::{CatalogChange, CatalogStore, NamedChange, Page, PutImage, StoreError, StoreResult};
+use scheduler_core::ports::{CatalogChange, CatalogStore, Page, PutImage, StoreError, StoreResult};
 use scheduler_model::{Image, ImageDigest, TenantId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -41,24 +41,6 @@ fn log(tx: &mut Tx<'_>, change: &ChangeDoc) -> StoreResult<u64> {
     let sequence = tx.next_change()?;
     tx.put_doc(Cf::Changes, change_key(sequence), change)?;
     Ok(sequence)
-}
-
-/// What `read` makes of at most `limit` changes after number `after`, in their order.
-fn changes_after<T>(
-    view: &View<'_>,
-    after: u64,
-    limit: usize,
-    read: impl Fn(u64, ChangeDoc) -> StoreResult<T>,
-) -> StoreResult<Vec<T>> {
-    let mut found = Vec::new();
-    view.visit_from(Cf::Changes, &[], &change_key(after), false, &mut |key, value| {
-        if found.len() >= limit {
-            return Ok(false);
-        }
-        found.push(read(trailing_number(key), doc::decode("a catalog change", value)?)?);
-        Ok(true)
-    })?;
-    Ok(found)
 }
 
 fn put_one(tx: &mut Tx<'_>, change: &ChangeDoc, document: &[u8]) -> StoreResult<PutImage> {
@@ -162,26 +144,33 @@ impl CatalogStore for EmbeddedStore {
     async fn catalog_changes(&self, after: u64, limit: usize) -> StoreResult<Vec<CatalogChange>> {
         let recent = Arc::clone(&self.recent);
         self.read(move |view| {
-            changes_after(view, after, limit, |sequence, ChangeDoc { tenant, digest }| {
+            let timelines = Timelines::of(view)?;
+            let mut found = Vec::new();
+            view.visit_from(Cf::Changes, &[], &change_key(after), false, &mut |key, value| {
+                if found.len() >= limit {
+                    return Ok(false);
+                }
+                let sequence = trailing_number(key);
+                let ChangeDoc { tenant, digest } = doc::decode("a catalog change", value)?;
                 let stored = || {
                     let image = view.get(Cf::Images, &image_key(&tenant, &digest))?;
                     image.map(|bytes| image_of(&bytes).map(Arc::new)).transpose()
                 };
                 // The last change of an image is the only one that is in the log (CAT-1).
                 let image = recent.take(sequence).map_or_else(stored, |image| Ok(Some(image)))?;
-                Ok(CatalogChange { sequence, tenant, digest, image })
-            })
+                found.push(CatalogChange { sequence, timeline: timelines.at(sequence), tenant, digest, image });
+                Ok(true)
+            })?;
+            Ok(found)
         })
         .await
     }
 
-    async fn catalog_names(&self, after: u64, limit: usize) -> StoreResult<Vec<NamedChange>> {
-        self.read(move |view| {
-            changes_after(view, after, limit, |sequence, ChangeDoc { tenant, digest }| {
-                let is_there = view.get(Cf::Tombstones, &image_key(&tenant, &digest))?.is_none();
-                Ok(NamedChange { sequence, tenant, digest, is_there })
-            })
-        })
-        .await
+    async fn timeline_at(&self, sequence: u64) -> StoreResult<u64> {
+        let head = self.catalog_head().await?;
+        if sequence > head {
+            return Ok(0);
+        }
+        self.read(move |view| Ok(Timelines::of(view)?.at(sequence))).await
     }
 }

@@ -10,6 +10,7 @@
 use crate::engine::{Engine, KeyWrite, closed};
 use crate::family::Cf;
 use crate::read::{Read, ReadExt, Visit};
+use crate::timelines;
 use scheduler_core::ports::{StoreError, StoreResult};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -83,7 +84,7 @@ impl Committer {
         let (jobs, queue) = mpsc::channel(QUEUE_LEN_MAX);
         let thread = std::thread::Builder::new()
             .name("store-committer".to_owned())
-            .spawn(move || Loop { engine, signals }.run(queue))?;
+            .spawn(move || Loop { engine, signals, timeline: timelines::random() }.run(queue))?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
 
@@ -126,6 +127,8 @@ impl Drop for Committer {
 struct Loop {
     engine: Arc<Engine>,
     signals: Arc<Signals>,
+    /// Of what this start changes in the catalog (TIM-1).
+    timeline: u64,
 }
 
 impl Loop {
@@ -141,7 +144,7 @@ impl Loop {
         let mut answers = Vec::new();
         let result = repaired.and_then(|()| {
             engine.read(|view| {
-                let mut tx = Tx::new(view);
+                let mut tx = Tx::new(view, self.timeline);
                 let mut next = Some(first);
                 while let Some(job) = next {
                     answers.push(tx.run(job));
@@ -224,6 +227,7 @@ type Undo = (Cf, Vec<u8>, Option<Option<Vec<u8>>>);
 /// A transaction's view: what is durable, and over it what the group has written.
 pub(crate) struct Tx<'a> {
     base: &'a dyn Read,
+    timeline: u64,
     overlays: [Overlay; Cf::ALL.len()],
     /// What the running transaction replaced in the overlay, to take it back.
     undo: Vec<Undo>,
@@ -238,9 +242,10 @@ type Note = Box<dyn FnOnce() + Send>;
 
 impl<'a> Tx<'a> {
     /// The view of a new group.
-    fn new(base: &'a dyn Read) -> Self {
+    fn new(base: &'a dyn Read, timeline: u64) -> Self {
         Self {
             base,
+            timeline,
             overlays: std::array::from_fn(|_| Overlay::new()),
             undo: Vec::new(),
             bytes: 0,
@@ -329,6 +334,7 @@ impl<'a> Tx<'a> {
     /// The next number of the catalog; heard by others once it is durable.
     pub(crate) fn next_change(&mut self) -> StoreResult<u64> {
         let next = self.next_number(Cf::Meta, CATALOG_HEAD)?;
+        timelines::note(self, next, self.timeline)?;
         self.news.catalog_head = Some(next);
         Ok(next)
     }

@@ -183,7 +183,7 @@ proptest! {
         limit in 1..8_usize,
     ) {
         let plain = Plain(base.clone());
-        let mut tx = Tx::new(&plain);
+        let mut tx = Tx::new(&plain, 7);
         let mut merged = base;
         for (key, put) in writes {
             if put {

@@ -85,11 +85,13 @@ pub(crate) enum Cf {
     Cursors,
     /// tenant → how many runs and images of it are open: the sums of its `LiveRuns`.
     Loads,
+    /// first catalog change → the number of the timeline that began with it.
+    Timelines,
 }
 
 impl Cf {
     /// Every family; `ALL[cf as usize] == cf`.
-    pub(crate) const ALL: [Self; 41] = [
+    pub(crate) const ALL: [Self; 42] = [
         Self::Meta,
         Self::Images,
         Self::Changes,
@@ -131,6 +133,7 @@ impl Cf {
         Self::Ticks,
         Self::Cursors,
         Self::Loads,
+        Self::Timelines,
     ];
 
     /// The family's name on disk.
@@ -177,6 +180,7 @@ impl Cf {
             Self::Ticks => "ticks",
             Self::Cursors => "cursors",
             Self::Loads => "loads",
+            Self::Timelines => "timelines",
         }
     }
 }

@@ -25,6 +25,7 @@ mod reports;
 mod runs;
 mod schedules;
 mod ticks;
+mod timelines;
 mod upgrade;
 mod writable;
 

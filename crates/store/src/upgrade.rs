@@ -9,6 +9,7 @@ use crate::key::Key;
 use crate::read::{Read, ReadExt};
 use crate::reports;
 use crate::runs::{LiveDoc, LoadDoc, live_of_schedule_key, load_key};
+use crate::timelines;
 use scheduler_core::ports::StoreResult;
 use scheduler_model::Run;
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ pub(crate) fn upgrade(engine: &Engine) -> StoreResult<()> {
     let writes = engine.read(|view| {
         let mut writes = changes_of_schedules(view)?;
         writes.extend(live_runs(view)?);
+        writes.extend(timelines::missing(view)?);
         Ok(writes)
     })?;
     if writes.is_empty() { Ok(()) } else { engine.write(writes) }

@@ -182,3 +182,37 @@ async fn p10_links_of_one_vulnerability_are_bounded() {
     assert_eq!(store.prune(at(1)).await.unwrap().links, 3);
     assert_eq!(store.prune(at(1)).await.unwrap().links, 0);
 }
+
+/// TIM-1: a copy, an original and each start of either change the catalog in timelines of their own, from their first change on.
+#[tokio::test]
+async fn p09_every_start_changes_the_catalog_in_a_timeline_of_its_own() {
+    let (folder, copy) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let mut of_original = Vec::new();
+    for _ in 0..3 {
+        let store = open(folder.path());
+        // A start that changes nothing begins none.
+        drop(store);
+        let store = open(folder.path());
+        store.put_images(vec![image(&alpha(), 1)]).await.unwrap();
+        store.put_images(vec![image(&alpha(), 2)]).await.unwrap();
+        if copy.path().read_dir().unwrap().next().is_none() {
+            store.checkpoint_to(&copy.path().join("store")).await.unwrap();
+        }
+        of_original = timelines(&store).await;
+    }
+    let [a, b, c, d, e, f] = of_original[..] else { panic!("{of_original:?}") };
+    assert!(a == b && c == d && e == f && a != c && c != e && a != e, "{of_original:?}");
+    let store = open(&copy.path().join("store"));
+    assert_eq!(timelines(&store).await, [a, b]);
+    store.put_images(vec![image(&alpha(), 3)]).await.unwrap();
+    let of_copy = timelines(&store).await;
+    assert!(of_copy[..2] == [a, b] && !of_original.contains(&of_copy[2]), "{of_copy:?}");
+}
+
+async fn timelines(store: &EmbeddedStore) -> Vec<u64> {
+    let mut found = Vec::new();
+    for sequence in 1..=store.catalog_head().await.unwrap() {
+        found.push(store.timeline_at(sequence).await.unwrap());
+    }
+    found
+}

@@ -51,6 +51,7 @@ impl Prepared {
             .zip(&self.positions)
             .map(|(change, components)| Change {
                 sequence: change.sequence,
+                timeline: change.timeline,
                 tenant: &change.tenant,
                 digest: &change.digest,
                 put: change.image.as_ref().map(|image| PutImage {
@@ -68,6 +69,7 @@ impl Prepared {
 pub(crate) fn index_of(images: Vec<Image>) -> Result<ImpactIndex, IndexError> {
     let changes = (1..).zip(images).map(|(sequence, image)| CatalogChange {
         sequence,
+        timeline: 0,
         tenant: image.tenant.clone(),
         digest: image.digest.clone(),
         image: Some(Arc::new(image)),

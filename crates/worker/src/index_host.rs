@@ -11,7 +11,6 @@ use scheduler_core::ports::{Feed, Store, StoreError};
 use scheduler_impact_index::{
     Difference, ImpactIndex, IndexError, ReportSets, SnapshotError, SnapshotInfo, Thresholds,
 };
-use std::collections::{HashSet, VecDeque};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,9 +22,6 @@ use tracing::{error, info, warn};
 
 /// Changes that are read and applied at once.
 const BATCH_LEN_MAX: usize = 512;
-
-/// Names of changes that are read at once.
-const NAMES_LEN_MAX: usize = 4096;
 
 /// A checkpoint is due after so many changes.
 const CHECKPOINT_EVERY: u64 = 20_000;
@@ -84,8 +80,8 @@ pub enum RestoreError {
     /// It cannot be read.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// It is of another catalog, or of one that has lost what the snapshot has.
-    #[error("the snapshot is not of this catalog: {0}")]
+    /// It is of another catalog, of one that has lost what the snapshot has, or does not say of which it is.
+    #[error("the snapshot is not known to be of this catalog: {0}")]
     OtherCatalog(String),
     /// The index or the catalog.
     #[error(transparent)]
@@ -267,22 +263,11 @@ impl IndexHost {
     /// way since.
     async fn drop_what_the_catalog_has_not(&self, stop: &CancellationToken) {
         let index = self.index();
-        let (sequence, images) = (index.sequence(), index.stats().images);
-        if sequence == 0 {
-            return;
-        }
         let other = loop {
-            match self.check_names(&index, sequence, images).await {
+            match self.check_timeline(&index).await {
                 Ok(()) => return,
                 Err(RestoreError::OtherCatalog(other)) => break other,
-                Err(RestoreError::Host(IndexHostError::Store(error @ StoreError::Unavailable { .. }))) => {
-                    warn!(%error, "the catalog cannot be read yet");
-                }
-                Err(error) => {
-                    // An entry that cannot be read is no reason to answer nothing.
-                    warn!(%error, "the index cannot be compared with the catalog");
-                    return;
-                }
+                Err(error) => warn!(%error, "the catalog cannot be read yet"),
             }
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -377,8 +362,7 @@ impl IndexHost {
         }))
     }
 
-    /// The index of a snapshot, after it was checked that this catalog has what it says, and nothing before that it does not
-    /// say. Then it is brought up to the catalog and put in the place of the present one.
+    /// The index of a snapshot, after it was checked that it is of this catalog. Then it is brought up to the catalog and put in the place of the present one.
     pub async fn restore(&self, path: PathBuf) -> Result<SnapshotInfo, RestoreError> {
         let _rebuilding = self.rebuilding.try_lock().map_err(|_| IndexHostError::Busy)?;
         let read = move || {
@@ -386,63 +370,26 @@ impl IndexHost {
             ImpactIndex::from_snapshot(file, Thresholds::default())
         };
         let (fresh, info) = tokio::task::spawn_blocking(read).await.map_err(|_| IndexHostError::Broken)??;
-        self.check_names(&fresh, info.sequence, info.images).await?;
+        self.check_timeline(&fresh).await?;
         self.put_in_place(fresh).await?;
         Ok(info)
     }
 
-    /// Compares the images of an index as of a change, by their names, with what the catalog had then, and the last of them whole.
-    async fn check_names(&self, index: &ImpactIndex, sequence: u64, images: u64) -> Result<(), RestoreError> {
+    /// Whether an index is of this catalog: whether its last change is in the timeline that the catalog has for it.
+    async fn check_timeline(&self, index: &ImpactIndex) -> Result<(), RestoreError> {
+        let (sequence, timeline) = (index.sequence(), index.timeline());
         let head = self.store.catalog_head().await.map_err(IndexHostError::from)?;
-        if sequence > head {
-            let other = format!("it is as of change {sequence}, the catalog is at {head}");
-            return Err(RestoreError::OtherCatalog(other));
-        }
-        let (mut after, mut known, mut compared) = (0, HashSet::new(), VecDeque::new());
-        loop {
-            let names = self.store.catalog_names(after, NAMES_LEN_MAX).await.map_err(IndexHostError::from)?;
-            let Some(last) = names.last() else { break };
-            after = last.sequence;
-            let (_, ordinals) = index.ordinals(names.iter().map(|name| (&name.tenant, &name.digest)));
-            for (name, ordinal) in names.iter().zip(ordinals) {
-                known.extend(ordinal);
-                // Of what has changed since, nothing is known.
-                if name.sequence > sequence {
-                    continue;
-                }
-                compared.push_back(name.sequence);
-                if compared.len() > BATCH_LEN_MAX {
-                    compared.pop_front();
-                }
-                if name.is_there != ordinal.is_some() {
-                    let lacks = if name.is_there { "lacks" } else { "has" };
-                    let other = format!("it {lacks} image {} of tenant {}", name.digest, name.tenant);
-                    return Err(RestoreError::OtherCatalog(other));
-                }
-            }
-        }
-        match (images.saturating_sub(known.len() as u64), compared.front()) {
-            (0, Some(first)) => self.check_contents(index, *first, sequence).await,
-            (0, None) => Ok(()),
-            (others, _) => {
-                Err(RestoreError::OtherCatalog(format!("it has {others} images that the catalog never had")))
-            }
-        }
-    }
-
-    /// Compares the images that were put from `first` to `last`, whole: where a catalog has gone another way, it is there.
-    async fn check_contents(&self, index: &ImpactIndex, first: u64, last: u64) -> Result<(), RestoreError> {
-        let read = self.store.catalog_changes(first.saturating_sub(1), BATCH_LEN_MAX).await;
-        let mut changes = read.map_err(IndexHostError::from)?;
-        changes.retain(|change| change.sequence <= last);
-        let part = ImpactIndex::in_memory(Thresholds::default());
-        Prepared::of(changes).apply(&part).map_err(IndexHostError::from)?;
-        match index.first_unlike(&part) {
-            None => Ok(()),
-            Some((tenant, digest)) => {
-                Err(RestoreError::OtherCatalog(format!("its image {digest} of tenant {tenant} has other contents")))
-            }
-        }
+        let known = self.store.timeline_at(sequence).await.map_err(IndexHostError::from)?;
+        let other = if sequence > head {
+            format!("it is as of change {sequence}, the catalog is at {head}")
+        } else if sequence > 0 && timeline == 0 {
+            "it does not say of which catalog it is, as those of format 1 do not".to_owned()
+        } else if timeline != known {
+            format!("its change {sequence} is another one than the catalog's")
+        } else {
+            return Ok(());
+        };
+        Err(RestoreError::OtherCatalog(other))
     }
 
     /// Compares the index with one that is built from the catalog; gives the first difference.

@@ -3,7 +3,8 @@
 
 use rocksdb::{DB, IteratorMode, Options};
 use scheduler_core::ports::{CatalogStore, Feed, Store};
-use scheduler_impact_index::{Query, SnapshotError, Want};
+use scheduler_impact_index::{Change, ImpactIndex, PutImage, Query, SnapshotError, Thresholds, Want};
+use scheduler_model::purl::Component;
 use scheduler_model::{CatalogComponent, Image, ImageDigest, ImagePlace, Selection, TenantId, Timestamp};
 use scheduler_store::EmbeddedStore;
 use scheduler_worker::{IndexHost, IndexState, RestoreError};
@@ -74,6 +75,22 @@ impl Data {
     async fn put_otherwise(&self, number: usize) {
         let components = image(number + 1000).components;
         self.store.put_images(vec![Image { components, ..image(number) }]).await.unwrap();
+    }
+
+    /// The catalog as a backup has it, opened in a folder of its own.
+    async fn restored_copy(&self) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        self.store.checkpoint_to(&folder.path().join("store")).await.unwrap();
+        let store = Arc::new(EmbeddedStore::open(&folder.path().join("store")).unwrap());
+        Self { folder, store }
+    }
+
+    /// The same folder after a start.
+    fn opened_again(self) -> Self {
+        let Self { folder, store } = self;
+        drop(store);
+        let store = Arc::new(EmbeddedStore::open(&folder.path().join("store")).unwrap());
+        Self { folder, store }
     }
 
     fn index_folder(&self) -> PathBuf {
@@ -280,26 +297,34 @@ async fn p09_a_snapshot_of_another_catalog_is_refused() {
         assert_eq!((host.index().sequence(), host.index().stats().images), (0, 0));
     };
     check(&Data::with_images(0..11).await, "as of change 11, the catalog is at 10").await;
-    check(&Data::with_images(100..105).await, "lacks image").await;
-    // The same images, one of them deleted there.
-    let other = Data::with_images(0..8).await;
-    other.store.delete_image(&tenant(), &image(7).digest).await.unwrap();
-    check(&other, "lacks image").await;
-    // Images of the same numbers, and others before them.
-    let other = Data::new();
-    data.store.delete_image(&tenant(), &image(0).digest).await.unwrap();
-    other.put(50..51).await;
-    other.put(1..2).await;
-    check(&other, "1 images that the catalog never had").await;
-    // The same images, one of them with another package.
-    let other = Data::new();
-    other.put(0..9).await;
-    other.put_otherwise(9).await;
-    other.store.delete_image(&tenant(), &image(0).digest).await.unwrap();
-    check(&other, &format!("its image {} of tenant acme has other contents", image(9).digest)).await;
+    // Other images, and the very same ones.
+    check(&Data::with_images(100..105).await, "its change 5 is another one than the catalog's").await;
+    check(&Data::with_images(0..10).await, "its change 10 is another one than the catalog's").await;
 }
 
-/// An index of another catalog, or of this one before it was restored and went another way, is found out when it is opened.
+/// What a program wrote that did not know of timelines.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_that_does_not_say_of_which_catalog_it_is_is_refused() {
+    let data = Data::with_images(0..3).await;
+    let index = ImpactIndex::in_memory(Thresholds::default());
+    put_into(&index, 0, (0..3).map(|number| (number, number)));
+    index.snapshot(std::fs::File::create(data.file()).unwrap()).unwrap();
+    let refused = data.host(u64::MAX).restore(data.file()).await.unwrap_err();
+    assert!(refused.to_string().contains("it does not say of which catalog it is"), "{refused}");
+}
+
+/// Puts images into an index as no catalog would: each with the package of another number.
+fn put_into(index: &ImpactIndex, timeline: u64, images: impl Iterator<Item = (usize, usize)>) {
+    let tenant = tenant();
+    for (sequence, (number, package)) in (1..).zip(images) {
+        let Image { digest, place, .. } = image(number);
+        let packages = [Component::parse(&format!("pkg:npm/a@{package}"), None).unwrap()];
+        let put = Some(PutImage { place: &place, components: &[0], used: None });
+        index.apply(&packages, &[Change { sequence, timeline, tenant: &tenant, digest: &digest, put }]).unwrap();
+    }
+}
+
+/// The index of another catalog, be it of the same images, is found out when it is opened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p09_an_index_of_another_catalog_is_rebuilt_and_gives_no_wrong_answer() {
     for (other, further) in [(0..20, 20..60), (100..120, 20..60), (0..70, 20..60)] {
@@ -315,6 +340,54 @@ async fn p09_an_index_of_another_catalog_is_rebuilt_and_gives_no_wrong_answer() 
         assert_eq!(running.host.verify().await.unwrap(), None);
         running.stop().await;
     }
+}
+
+/// A catalog and its copy have gone two ways, and have the same images and as many changes since. An index or a snapshot from before
+/// is good for both, one from after for its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p09_a_catalog_that_was_restored_and_went_another_way_takes_nothing_from_the_first_way() {
+    let first = Data::with_images(0..30).await;
+    first.snapshot().await;
+    let second = first.restored_copy().await;
+    // No change since: the snapshot and the index of the first are of the second, too.
+    copy(&first.index_folder(), &second.index_folder());
+    let host = second.host(u64::MAX);
+    assert_eq!(host.index().sequence(), 30);
+    assert_eq!(host.restore(first.file()).await.unwrap().sequence, 30);
+    drop(host);
+    let first = first.opened_again();
+    first.put_otherwise(3).await;
+    second.put_otherwise(4).await;
+    for data in [&first, &second] {
+        data.put(30..1000).await;
+    }
+    first.snapshot().await;
+    let host = second.host(u64::MAX);
+    let refused = host.restore(first.file()).await.unwrap_err();
+    assert!(matches!(refused, RestoreError::OtherCatalog(_)), "{refused:?}");
+    drop(host);
+    std::fs::remove_dir_all(second.index_folder()).unwrap();
+    copy(&first.index_folder(), &second.index_folder());
+    let running = second.start().await;
+    assert_eq!((running.images(), running.host.verify().await.unwrap()), (1000, None));
+    running.stop().await;
+}
+
+/// A checkpoint of a program that did not know of timelines, and a folder of the catalog from then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_index_without_a_timeline_is_rebuilt_once() {
+    let data = Data::with_images(0..5).await;
+    let index = ImpactIndex::create(&data.index_folder(), Thresholds::default()).unwrap();
+    put_into(&index, 0, (0..5).map(|number| (number, number + 1)));
+    index.checkpoint().unwrap();
+    drop(index);
+    let running = data.start().await;
+    assert_eq!((running.images(), running.host.verify().await.unwrap()), (5, None));
+    let generation = running.host.index().stats().generation;
+    running.stop().await;
+    let running = data.start().await;
+    assert_eq!(running.host.index().stats().generation, generation);
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -338,15 +411,15 @@ async fn an_entry_of_the_catalog_that_cannot_be_read_does_not_keep_the_index_col
     running.stop().await;
 }
 
-/// The index of a catalog that went another way long before its last changes, with the same names.
+/// An index that says to be of this catalog and is not as it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p09_verify_names_the_first_difference_and_a_rebuild_mends_it() {
-    let (other, data) = (Data::with_images(0..10).await, Data::with_images(0..600).await);
-    other.put_otherwise(10).await;
-    other.put_otherwise(11).await;
-    other.put(12..600).await;
-    other.checkpointed().await;
-    copy(&other.index_folder(), &data.index_folder());
+    let data = Data::with_images(0..60).await;
+    let index = ImpactIndex::create(&data.index_folder(), Thresholds::default()).unwrap();
+    let timeline = data.store.timeline_at(60).await.unwrap();
+    put_into(&index, timeline, (0..60).map(|number| (number, if [10, 11].contains(&number) { 1000 } else { number })));
+    index.checkpoint().unwrap();
+    drop(index);
     let running = data.start().await;
     let difference = running.host.verify().await.unwrap().unwrap();
     let first = image(10).digest.min(image(11).digest);

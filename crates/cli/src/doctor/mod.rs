@@ -230,6 +230,9 @@ async fn index(config: &Config, service: &Service, store: Option<&EmbeddedStore>
     if config.index_storage == IndexStorage::Memory {
         return pass("kept in memory, rebuilt from the catalog at every start");
     }
+    if folder.symlink_metadata().is_ok() && !folder.is_dir() {
+        return fail(format!("{} is no folder; move it away", folder.display()));
+    }
     let Some(store) = store.filter(|_| folder.join("CURRENT").exists()) else {
         return pass("there is none yet; it is built from the catalog at the start");
     };
@@ -237,13 +240,18 @@ async fn index(config: &Config, service: &Service, store: Option<&EmbeddedStore>
     match opened {
         Ok(Ok(index)) => {
             let head = store.catalog_head().await.unwrap_or_default();
+            if store.timeline_at(index.sequence()).await.is_ok_and(|timeline| timeline != index.timeline()) {
+                return warn("it is not of this catalog as it is; the next start builds it anew");
+            }
             let behind = head.saturating_sub(index.sequence());
             pass(format!("{} images, {behind} changes to catch up with at the start", index.stats().images))
         }
         Ok(Err(IndexError::Damaged { reason })) => {
             warn(format!("the checkpoint is damaged ({reason}); the next start builds it anew from the catalog"))
         }
-        Ok(Err(error @ (IndexError::Full(_) | IndexError::Storage(_)))) => fail(error.to_string()),
+        Ok(Err(error @ (IndexError::Full(_) | IndexError::Folder { .. } | IndexError::Storage(_)))) => {
+            fail(error.to_string())
+        }
         Err(error) => fail(format!("the index cannot be opened: {error}")),
     }
 }

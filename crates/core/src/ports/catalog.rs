@@ -17,25 +17,14 @@ pub struct PutImage {
 pub struct CatalogChange {
     /// Its number; later changes have higher ones.
     pub sequence: u64,
+    /// Its timeline: see [`CatalogStore::timeline_at`].
+    pub timeline: u64,
     /// Whose image.
     pub tenant: TenantId,
     /// Which image.
     pub digest: ImageDigest,
     /// The image as of now; `None` when it was deleted.
     pub image: Option<Arc<Image>>,
-}
-
-/// A change of the catalog by its names alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedChange {
-    /// Its number.
-    pub sequence: u64,
-    /// Whose image.
-    pub tenant: TenantId,
-    /// Which image.
-    pub digest: ImageDigest,
-    /// Whether the image is there; otherwise the change is its deletion.
-    pub is_there: bool,
 }
 
 /// The catalog of images: the truth that every index is a view of.
@@ -63,7 +52,10 @@ pub trait CatalogStore: Send + Sync {
     /// ones are.
     async fn catalog_changes(&self, after: u64, limit: usize) -> StoreResult<Vec<CatalogChange>>;
 
-    /// What [`CatalogStore::catalog_changes`] gives, without the images' contents. All of it, from 0 on, is what the catalog has
-    /// and, for each image that was deleted since, its deletion.
-    async fn catalog_names(&self, after: u64, limit: usize) -> StoreResult<Vec<NamedChange>>;
+    /// The timeline of the change of that number, whether the change is still there or not. 0 when it is not known: beyond the head,
+    /// or so long ago that it was forgotten.
+    ///
+    /// A catalog begins a new timeline, a random number, with its first change after every start. Two catalogs that have one number in one
+    /// timeline are the same up to it, even where one of them is a copy, or was restored from a backup, and has gone another way since.
+    async fn timeline_at(&self, sequence: u64) -> StoreResult<u64>;
 }

@@ -16,7 +16,7 @@ mod source;
 mod ticks;
 mod writable;
 
-pub use catalog::{CatalogChange, CatalogStore, NamedChange, PutImage};
+pub use catalog::{CatalogChange, CatalogStore, PutImage};
 pub use conductor::Conductor;
 pub use events::{Accepted, EventStore, Subscription};
 pub use feed::Feed;

@@ -194,6 +194,9 @@ pub fn touches(key: &QueryKey, digest: &ImageDigest, image: &ModelImage, usage_o
         && key.subcomponent.as_ref().is_none_or(|part| has(image, part, usage_only))
 }
 
+/// What all changes are in; as long as one can be.
+pub const TIMELINE: u64 = 0x8765_4321_0fed_cba9;
+
 /// Applies operations as the catalog's changes from the sequence on.
 pub fn apply(index: &ImpactIndex, from: u64, ops: &[Op]) {
     let mut packages: Vec<Component> = Vec::new();
@@ -215,6 +218,7 @@ pub fn apply(index: &ImpactIndex, from: u64, ops: &[Op]) {
         .zip(ops.iter().zip(&positions))
         .map(|(sequence, (op, components))| Change {
             sequence,
+            timeline: TIMELINE,
             tenant: &op.tenant,
             digest: &op.digest,
             put: op.put.as_ref().map(|image| PutImage { place: &image.place, components, used: image.used.as_deref() }),

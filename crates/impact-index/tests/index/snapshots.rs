@@ -1,6 +1,6 @@
 use crate::catalog::{component, keys, ops, selection, tenants, thresholds};
 use crate::damage::many_ops;
-use crate::model::{Model, ModelImage, Op, apply};
+use crate::model::{Model, ModelImage, Op, TIMELINE, apply};
 use proptest::prelude::*;
 use scheduler_impact_index::{ImpactIndex, Query, SnapshotError, SnapshotInfo, Thresholds};
 use scheduler_model::{ImageDigest, ImagePlace};
@@ -93,9 +93,28 @@ fn what_follows_a_snapshot_is_noticed() {
     }
 }
 
+/// The checksum says that it was written so, but no program of ours does.
+#[test]
+fn what_follows_the_frame_or_its_end_is_refused_under_a_right_checksum() {
+    let file = small();
+    let frame = &file[12..file.len() - 8];
+    let body = zstd::decode_all(frame).unwrap();
+    assert!(read(&around(frame)).is_ok());
+    let more = [body.as_slice(), b"\0"].concat();
+    for after in [
+        zstd::encode_all(&*more, 1).unwrap(),
+        [frame, b"\0"].concat(),
+        [frame, &zstd::encode_all(&b""[..], 1).unwrap()].concat(),
+        [frame, frame].concat(),
+    ] {
+        let refused = read(&around(&after)).err().unwrap();
+        assert_eq!(refused.to_string(), "the snapshot is torn or altered: something follows its end");
+    }
+}
+
 /// A file with a right checksum around a body.
 fn around(compressed: &[u8]) -> Vec<u8> {
-    let mut file = b"SIIXSNAP\x01\0\0\0".to_vec();
+    let mut file = b"SIIXSNAP\x02\0\0\0".to_vec();
     file.extend_from_slice(compressed);
     let sum = xxhash_rust::xxh3::xxh3_64(&file);
     file.extend_from_slice(&sum.to_le_bytes());
@@ -111,8 +130,8 @@ fn p10_lengths_that_cannot_be_are_refused() {
         let content = parts.concat();
         [&[u8::try_from(content.len()).unwrap()][..], &content].concat()
     };
-    // A sequence, seven counts and the postings, all 0; then a tenant.
-    let (head, tenant) = (chunk(&[&[0; 9]]), chunk(&[b"\0\x04acme"]));
+    // A sequence, a timeline, seven counts and the postings, all 0; then a tenant.
+    let (head, tenant) = (chunk(&[&[0; 10]]), chunk(&[b"\0\x04acme"]));
     let check = |chunks: &[&[u8]], says: &str| {
         let body = zstd::encode_all(&*chunks.concat(), 1).unwrap();
         let refused = read(&around(&body)).err().unwrap();
@@ -125,8 +144,8 @@ fn p10_lengths_that_cannot_be_are_refused() {
     check(&[&head, b"\x81\x80\x80\x20"], "a chunk is too long");
     check(&[&head, b"\x80\x80\x80\x20"], "it ends too early");
     check(&[&head, b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"], "a length cannot be read");
-    check(&[&chunk(&[U32_MAX, U32_MAX, &[0; 7]]), &[0]], "was stored");
-    check(&[&chunk(&[&[0; 8], HUGE]), &[0]], "postings are missing");
+    check(&[&chunk(&[U32_MAX, U32_MAX, U32_MAX, &[0; 7]]), &[0]], "was stored");
+    check(&[&chunk(&[&[0; 9], HUGE]), &[0]], "postings are missing");
     check(&[&head, &chunk(&[b"\0", HUGE, b"acme"])], "a record cannot be read");
     check(&[&head, &tenant, &chunk(&[b"\x05\0", &[7; 32], b"\0", U32_MAX, b"\0\0"])], "a record cannot be read");
     check(&[&head, &tenant, &chunk(&[b"\x07\0", U32_MAX, b"\0\0"])], "a record cannot be read");
@@ -152,8 +171,10 @@ fn a_file_that_is_something_else_is_named_so() {
     check(b"PK\x03\x04 an archive", "this is no snapshot of an impact index");
     check(&zstd::encode_all(&b"compressed"[..], 1).unwrap(), "this is no snapshot of an impact index");
     let mut newer = small();
-    newer[8] = 2;
-    check(&newer, "the snapshot is of format version 2, this program reads version 1");
+    newer[8] = 3;
+    check(&newer, "the snapshot is of format version 3, this program reads 1 to 2");
+    newer[8] = 0;
+    check(&newer, "the snapshot is of format version 0, this program reads 1 to 2");
     let mut flipped = small();
     let last = flipped.len() - 1;
     flipped[last] ^= 1;
@@ -209,13 +230,28 @@ fn golden_ops() -> Vec<Op> {
     (0..200).map(op).collect()
 }
 
+fn golden(version: u32) -> Vec<u8> {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/index/golden"));
+    std::fs::read(folder.join(format!("snapshot-v{version}.bin"))).unwrap()
+}
+
 /// A snapshot of version 1 as a program of that time wrote it. It is never written again.
 #[test]
 fn p09_the_snapshot_of_version_1_is_read() {
-    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/index/golden/snapshot-v1.bin"));
-    let (golden, expected) = (std::fs::read(&path).unwrap(), of(&golden_ops()));
+    let (golden, expected) = (golden(1), of(&golden_ops()));
     let (read, info) = read(&golden).unwrap();
     assert_eq!((info.sequence, info.images), (200, expected.stats().images));
+    assert_eq!(read.verify_against(&expected), Ok(()));
+    assert_eq!(expected.verify_against(&read), Ok(()));
+    assert_eq!((info.timeline, read.timeline()), (0, 0));
+}
+
+/// The format is what it was: with another one comes another version.
+#[test]
+fn p09_the_snapshot_of_version_2_is_read_and_written() {
+    let (golden, expected) = (golden(2), of(&golden_ops()));
+    let (read, info) = read(&golden).unwrap();
+    assert_eq!((info.sequence, info.timeline, read.timeline()), (200, TIMELINE, TIMELINE));
     assert_eq!(read.verify_against(&expected), Ok(()));
     assert_eq!(expected.verify_against(&read), Ok(()));
     // What is written now is the same but for the compression.

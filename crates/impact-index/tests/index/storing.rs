@@ -98,3 +98,17 @@ fn creating_replaces_what_is_there() {
     drop(index);
     assert_eq!(ImpactIndex::create(&path, Thresholds::default()).unwrap().sequence(), 0);
 }
+
+#[test]
+fn a_folder_that_cannot_be_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+    std::fs::write(&file, b"something").unwrap();
+    std::os::unix::fs::symlink(folder.path().join("nowhere/at/all"), &link).unwrap();
+    for path in [file.clone(), link, file.join("index")] {
+        let refused = ImpactIndex::open(&path, Thresholds::default()).err().unwrap();
+        let said = format!("the folder {} of the impact index cannot be made", path.display());
+        assert_eq!(refused.to_string(), said);
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), b"something");
+}

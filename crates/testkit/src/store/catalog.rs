@@ -3,7 +3,7 @@
 #![expect(missing_docs, reason = "the name of a case is what it checks, and the macro is how to run it")]
 
 use super::build::*;
-use scheduler_core::ports::{CatalogChange, CatalogStore, NamedChange, StoreError};
+use scheduler_core::ports::{CatalogChange, CatalogStore, StoreError};
 use scheduler_model::{Image, ImageDigest};
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ macro_rules! catalog_store_contract {
             pages_walk_every_image_once_in_order,
             a_cursor_of_nowhere_is_refused,
             p09_changes_from_zero_rebuild_the_catalog,
-            p09_names_are_those_of_the_changes,
+            p09_every_change_is_in_the_timeline_of_its_number,
             p09_a_reader_that_follows_misses_no_change,
             p08_the_head_covers_what_was_acknowledged,
             p09_simultaneous_puts_get_distinct_ascending_numbers,
@@ -157,20 +157,24 @@ pub async fn p09_changes_from_zero_rebuild_the_catalog(store: &impl CatalogStore
     assert_eq!(model, listed(store).await);
 }
 
-pub async fn p09_names_are_those_of_the_changes(store: &impl CatalogStore) {
+pub async fn p09_every_change_is_in_the_timeline_of_its_number(store: &impl CatalogStore) {
+    assert_eq!(store.timeline_at(0).await.unwrap(), 0);
     churn(store).await;
-    for (after, limit) in [(0, 1000), (0, 3), (7, 5), (1000, 10)] {
-        let names = store.catalog_names(after, limit).await.unwrap();
-        let changes = store.catalog_changes(after, limit).await.unwrap();
-        let expected = changes.into_iter().map(|change| NamedChange {
-            sequence: change.sequence,
-            tenant: change.tenant,
-            digest: change.digest,
-            is_there: change.image.is_some(),
-        });
-        assert_eq!(names, expected.collect::<Vec<_>>(), "after {after}, {limit} at most");
+    let head = store.catalog_head().await.unwrap();
+    let changes = store.catalog_changes(0, 1000).await.unwrap();
+    for change in &changes {
+        assert_ne!(change.timeline, 0);
+        assert_eq!(store.timeline_at(change.sequence).await.unwrap(), change.timeline);
     }
-    assert!(store.catalog_names(0, 1000).await.unwrap().iter().any(|name| !name.is_there));
+    // Changes that later ones took the place of have one too; those that are still to come have none.
+    assert!((changes.len() as u64) < head);
+    let mut all = Vec::new();
+    for sequence in 1..=head {
+        all.push(store.timeline_at(sequence).await.unwrap());
+    }
+    all.dedup();
+    assert!(all.len() == 1 && all[0] != 0, "{all:?}");
+    assert_eq!(store.timeline_at(head + 1).await.unwrap(), 0);
 }
 
 pub async fn p09_a_reader_that_follows_misses_no_change(store: &impl CatalogStore) {

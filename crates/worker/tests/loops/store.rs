@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use scheduler_core::cursor::Cursor;
 use scheduler_core::ports::{
-    Accepted, Allowance, Begun, CatalogChange, CatalogStore, Claim, EventStore, Housekeeping, NamedChange, NewRun,
-    OutcomeWrite, Page, PlanInput, PlannedRun, Pruned, PutImage, ReportChange, ReportStore, RunFilter, RunStore,
-    ScheduleFilter, ScheduleStore, Spill, StoreError, StoreResult, Subscription, Tick, TickStore, Ticked,
-    TrimmedImages, Writable, Written,
+    Accepted, Allowance, Begun, CatalogChange, CatalogStore, Claim, EventStore, Housekeeping, NewRun, OutcomeWrite,
+    Page, PlanInput, PlannedRun, Pruned, PutImage, ReportChange, ReportStore, RunFilter, RunStore, ScheduleFilter,
+    ScheduleStore, Spill, StoreError, StoreResult, Subscription, Tick, TickStore, Ticked, TrimmedImages, Writable,
+    Written,
 };
 use scheduler_core::tick::TickState;
 use scheduler_model::{
@@ -129,7 +129,7 @@ delegate! { CatalogStore:
     images(tenant: &TenantId, after: Option<&str>, limit: usize) -> Page<Image>;
     catalog_head() -> u64;
     catalog_changes(after: u64, limit: usize) -> Vec<CatalogChange>;
-    catalog_names(after: u64, limit: usize) -> Vec<NamedChange>;
+    timeline_at(sequence: u64) -> u64;
 }
 
 delegate! { ScheduleStore:
