@@ -42,8 +42,8 @@ type Reading = tokio::task::JoinHandle<(Read, Room)>;
 
 /// Put many images by their sidecars.
 ///
-/// NDJSON, one sidecar a line; one answer for each line, in order: that of the PUT, or `{"line", "status", "problem"}`. What is
-/// answered is durable.
+/// NDJSON, one sidecar a line; one answer for each sidecar, in order: that of the PUT, or `{"line", "status", "problem"}`. Blank lines
+/// are none: they count as lines and get no answer. What is answered is durable.
 #[utoipa::path(
     post, path = "/images/bulk", tag = "images", operation_id = "putImages",
     params(TenantHeader), request_body(content = String, content_type = "application/x-ndjson"),
