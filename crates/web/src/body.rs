@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use scheduler_model::TenantId;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::borrow::Cow;
 use std::io::{BufRead, Read};
 use std::ops::Deref;
 use tokio::runtime::Handle;
@@ -191,7 +192,28 @@ pub fn parse<T: DeserializeOwned>(content: &[u8]) -> Result<T, Problem> {
 
 /// What is wrong with a value, in words of JSON instead of Rust, and without a position: its place is told beside it.
 pub fn sentence(error: &serde_json::Error) -> String {
-    const WORDS: [(&str, &str); 9] = [
+    let said = error.to_string();
+    let said = said.rsplit_once(" at line ").map_or(said.as_str(), |(sentence, _)| sentence);
+    let Some((found, expected)) = said.rsplit_once("expected ") else { return said.to_owned() };
+    if let Some(unknown) = found.strip_prefix("unknown variant `").and_then(|name| name.strip_suffix("`, ")) {
+        // Of the pieces between the quotes, every second one is a name.
+        let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+        return format!("`{unknown}` is none of: {}", known.join(", "));
+    }
+    format!("{}expected {}", found_in_words(found), expected_in_words(expected))
+}
+
+/// What stands before `expected`: the kind of mistake and, of a value, what it is.
+fn found_in_words(found: &str) -> Cow<'_, str> {
+    const WORDS: [(&str, &str); 4] =
+        [("map", "an object"), ("sequence", "a list"), ("floating point ", "the number "), ("integer ", "the number ")];
+    let Some((mistake, value)) = found.split_once(": ") else { return found.into() };
+    let word = WORDS.iter().find_map(|(rust, word)| Some((word, value.strip_prefix(rust)?)));
+    word.map_or(found.into(), |(word, rest)| format!("{mistake}: {word}{rest}").into())
+}
+
+fn expected_in_words(expected: &str) -> &str {
+    const WORDS: [(&str, &str); 12] = [
         ("usize", "a whole number, not negative"),
         ("u64", "a whole number, not negative"),
         ("u32", "a whole number, not negative"),
@@ -200,18 +222,16 @@ pub fn sentence(error: &serde_json::Error) -> String {
         ("a sequence", "a list"),
         ("a map", "an object"),
         ("a string", "a text"),
-        // Of a variant whose name is no text.
+        // Of a variant: its name is no text, or something follows it.
         ("value", "a text"),
+        ("string or map", "a text"),
+        ("map with a single key", "a text"),
+        ("unit", "a text alone"),
     ];
-    let said = error.to_string();
-    let said = said.rsplit_once(" at line ").map_or(said.as_str(), |(sentence, _)| sentence);
-    let Some((found, expected)) = said.rsplit_once("expected ") else { return said.to_owned() };
-    let expected = if expected.starts_with("struct ") {
-        "an object"
-    } else {
-        WORDS.iter().find(|(rust, _)| *rust == expected).map_or(expected, |(_, word)| word)
-    };
-    format!("{found}expected {expected}")
+    if expected.starts_with("struct ") {
+        return "an object";
+    }
+    WORDS.iter().find(|(rust, _)| *rust == expected).map_or(expected, |(_, word)| word)
 }
 
 /// Parses the JSON object of a sender that evolves apart, in one pass: these bodies are large.
@@ -259,6 +279,7 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
 mod tests {
     use super::*;
     use scheduler_model::{Overlap, Selection};
+    use serde_json::json;
 
     #[derive(Debug, Default, Deserialize)]
     #[serde(deny_unknown_fields, default)]
@@ -272,15 +293,31 @@ mod tests {
     #[test]
     fn a_wrong_type_is_told_in_words_of_json() {
         for (text, told) in [
-            (r#"{"most":-1}"#, "invalid value: integer `-1`, expected a whole number, not negative"),
+            (r#"{"most":-1}"#, "invalid value: the number `-1`, expected a whole number, not negative"),
+            (r#"{"most":1.5}"#, "invalid type: the number `1.5`, expected a whole number, not negative"),
+            (r#"{"most":null}"#, "invalid type: null, expected a whole number, not negative"),
+            (r#"{"most":[]}"#, "invalid type: a list, expected a whole number, not negative"),
+            (r#"{"most":"map"}"#, "invalid type: string \"map\", expected a whole number, not negative"),
             (r#"{"most":"5"}"#, "invalid type: string \"5\", expected a whole number, not negative"),
-            (r#"{"keys":{}}"#, "invalid type: map, expected a list"),
-            (r#"{"selection":7}"#, "invalid type: integer `7`, expected an object"),
+            (r#"{"keys":{}}"#, "invalid type: an object, expected a list"),
+            (r#"{"keys":[7]}"#, "invalid type: the number `7`, expected a text"),
+            (r#"{"selection":7}"#, "invalid type: the number `7`, expected an object"),
             (r#"{"overlap":null}"#, "expected a text"),
-            (r#"{"overlap":"never"}"#, "unknown variant `never`, expected one of `queue`, `skip`, `replace`"),
+            (r#"{"overlap":"never"}"#, "`never` is none of: queue, skip, replace"),
+            (r#"{"overlap":"`a`, expected b"}"#, "``a`, expected b` is none of: queue, skip, replace"),
+            (r#"{"overlap":{"queue":7}}"#, "invalid type: the number `7`, expected a text alone"),
+            (r#"{"key":[]}"#, "unknown field `key`, expected one of `selection`, `keys`, `most`, `overlap`"),
         ] {
             let problem = parse::<Asked>(text.as_bytes()).unwrap_err().document();
             assert_eq!(problem["errors"][0]["detail"], told, "{text}: {problem}");
+        }
+        for (value, told) in [
+            (json!({ "overlap": 7 }), "invalid type: the number `7`, expected a text"),
+            (json!({ "overlap": {} }), "invalid value: an object, expected a text"),
+            (json!({ "keys": {} }), "invalid type: an object, expected a list"),
+        ] {
+            let problem = from_value::<Asked>(&value).unwrap_err().document();
+            assert_eq!(problem["errors"][0]["detail"], told, "{value}: {problem}");
         }
     }
 
