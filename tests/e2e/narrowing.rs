@@ -100,3 +100,46 @@ async fn a_preview_says_what_keys_found_what_and_what_ranges_leave_out() {
     let refused = client.post("/preview/impact", &json!({ "changes": [{ "productKey": "none" }] })).await;
     assert_eq!((refused.status, &refused.body["errors"][0]["pointer"]), (400, &json!("/changes/0/productKey")));
 }
+
+#[tokio::test]
+async fn a_preview_counts_distinct_keys_and_names_them_as_they_were_sent() {
+    let service = Service::start(json!({})).await;
+    let client = service.client("default");
+    for (number, purl) in ["pkg:npm/%40scope/x@1%2B2", "pkg:npm/%40scope/y@1.0.0"].into_iter().enumerate() {
+        let put =
+            client.put(&format!("/images/{}/bom-index", digest(number)), &sidecar_of(number, &[purl.to_owned()])).await;
+        assert_eq!(put.status, 201, "{}", put.text);
+    }
+    let preview = async |keys: Value, changes: Value| {
+        let asked = json!({ "keys": keys, "changes": changes, "narrowByRange": true });
+        let answer = client.post("/preview/impact", &asked).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        let body = answer.body;
+        let counts =
+            ["candidates", "keysMatched", "keysUnknown", "narrowedAway"].map(|name| body[name].as_u64().unwrap());
+        let named = |list: &str| -> Vec<Value> {
+            body[list]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|one| one.get("key").unwrap_or(&one["matchedKeys"]).clone())
+                .collect()
+        };
+        assert!(body["sample"].as_array().unwrap().iter().all(|one| one["matches"][0]["key"] == one["matchedKeys"][0]));
+        (counts, named("explain"), named("sample"))
+    };
+    // Two spellings and a double of one that is known, a double of one that is not.
+    let (x, spelled, unknown) = ("pkg:npm/@scope/x@1+2", "pkg:npm/%40scope/x@1%2B2", "pkg:npm/none");
+    for (first, second) in [(x, spelled), (spelled, x)] {
+        let found = preview(json!([unknown, first, second, first, unknown]), Value::Null).await;
+        assert_eq!(found, ([1, 1, 1, 0], vec![json!(first)], vec![json!([first])]), "{first} before {second}");
+    }
+    // A key and a change of it: the key asks for all versions, whatever the range of the change.
+    let (y, change) =
+        ("pkg:npm/@scope/y", json!([{ "productKey": "pkg:npm/%40scope/y", "affected": "vers:npm/>1.0.0" }]));
+    assert_eq!(preview(json!([y]), change.clone()).await, ([1, 1, 0, 0], vec![json!(y)], vec![json!([y])]));
+    // Changes alone are told as they were sent too, and narrowed.
+    let change =
+        json!([{ "productKey": y, "affected": "vers:npm/>1.0.0" }, { "productKey": y, "affected": "vers:npm/>2.0.0" }]);
+    assert_eq!(preview(json!([]), change).await, ([0, 1, 0, 1], vec![json!(y)], vec![]));
+}

@@ -6,13 +6,27 @@ use crate::state::App;
 use scheduler_model::TenantId;
 use scheduler_model::purl::ProductKey;
 
+/// Keys, and at the same places the texts that they were read from.
+#[derive(Default)]
+pub struct Given {
+    pub keys: Vec<ProductKey>,
+    pub texts: Vec<String>,
+}
+
+impl Given {
+    fn push(&mut self, key: ProductKey, text: String) {
+        self.keys.push(key);
+        self.texts.push(text);
+    }
+}
+
 /// The union of keys and of what exports have said of vulnerability ids; `None` when neither was given.
 pub async fn resolve(
     app: &App,
     tenant: &TenantId,
     keys: Option<Vec<String>>,
     vuln_ids: Option<Vec<String>>,
-) -> Result<Option<Vec<ProductKey>>, Problem> {
+) -> Result<Option<Given>, Problem> {
     if keys.is_none() && vuln_ids.is_none() {
         return Ok(None);
     }
@@ -20,11 +34,11 @@ pub async fn resolve(
     let most = app.limits.keys_per_event;
     count_within("keys", keys.len(), most)?;
     count_within("vulnIds", vuln_ids.len(), most)?;
-    let mut parsed = Vec::with_capacity(keys.len());
+    let mut given = Given::default();
     let mut errors = Vec::new();
-    for (number, key) in keys.iter().enumerate() {
-        match ProductKey::parse(key) {
-            Ok((key, _)) => parsed.push(key),
+    for (number, text) in keys.into_iter().enumerate() {
+        match ProductKey::parse(&text) {
+            Ok((key, _)) => given.push(key, text),
             Err(error) => errors.push(FieldError { pointer: format!("/keys/{number}"), detail: error.to_string() }),
         }
     }
@@ -32,12 +46,14 @@ pub async fn resolve(
         return Err(Problem::bad_places(not_purls(errors.len()), errors));
     }
     for vuln_id in &vuln_ids {
-        for key in app.store.keys_of_vuln(tenant, vuln_id).await? {
+        for text in app.store.keys_of_vuln(tenant, vuln_id).await? {
             // What the inbox took parses.
-            parsed.extend(ProductKey::parse(&key).map(|(key, _)| key));
+            if let Ok((key, _)) = ProductKey::parse(&text) {
+                given.push(key, text);
+            }
         }
     }
-    Ok(Some(parsed))
+    Ok(Some(given))
 }
 
 /// The sentence about keys that were given by hand and cannot be read.

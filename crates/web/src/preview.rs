@@ -2,7 +2,7 @@
 
 use crate::body::{expect_json, parse, receive};
 use crate::extract::Tenant;
-use crate::keys;
+use crate::keys::{self, Given};
 use crate::openapi::params::TenantHeader;
 use crate::openapi::params::texts::ProductKeyText;
 use crate::openapi::problems::OfPreview;
@@ -20,6 +20,7 @@ use scheduler_model::purl::ProductKey;
 use scheduler_model::{ChangedKey, Priority, RunState, Selection, TenantId};
 use scheduler_worker::Mentions;
 use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -97,22 +98,23 @@ pub async fn impact(
     let narrow = asked.narrow_by_range.unwrap_or(app.narrow_by_range);
     let of_changes =
         asked.changes.map(|changes| changed_keys(changes, narrow, app.limits.keys_per_event)).transpose()?;
-    let keys = keys::resolve(&app, &tenant, asked.keys, asked.vuln_ids).await?;
-    let keys = keys.map(|keys| keys.into_iter().map(|key| QueryKey::new(key, None)).collect::<Vec<_>>());
-    let keys = match (keys, of_changes) {
-        (keys, None) => keys,
-        (keys, Some(changes)) => Some(keys.into_iter().flatten().chain(changes).collect()),
+    let given = keys::resolve(&app, &tenant, asked.keys, asked.vuln_ids).await?;
+    let sent = match (given.map(Sent::from), of_changes) {
+        (Some(given), Some(changes)) => Some(given.and(changes)),
+        (given, changes) => given.or(changes),
     };
     let state = app.index.caught_up(PATIENCE).await?;
     let index = app.index.index();
     let usage_only = asked.usage_only.unwrap_or(app.run_defaults.usage_only);
     let (asker, selection) = (tenant.clone(), asked.selection);
     let resolved = tokio::task::spawn_blocking(move || {
+        let sent = sent.map(Sent::distinct);
         let began = Instant::now();
-        let query = Query { tenant: &asker, selection: &selection, keys: keys.as_deref(), usage_only };
+        let keys = sent.as_ref().map(|sent| sent.keys.as_slice());
+        let query = Query { tenant: &asker, selection: &selection, keys, usage_only };
         let answer = index.resolve(&query, Want { sample, explain, by_repository: REPOSITORIES_MAX, digests: false });
         metrics::histogram!("scheduler_impact_resolve_seconds").record(began.elapsed().as_secs_f64());
-        Found::of(answer, keys.as_deref().unwrap_or_default())
+        Found::of(answer, &sent.unwrap_or_default().texts)
     })
     .await
     .map_err(|_| Problem::internal())?;
@@ -130,18 +132,56 @@ fn shown(pointer: &str, asked: Option<usize>) -> Result<usize, Problem> {
     Ok(size)
 }
 
+/// Keys to look up, and at the same places the texts that they were sent as.
+#[derive(Default)]
+struct Sent {
+    keys: Vec<QueryKey>,
+    texts: Vec<String>,
+}
+
+impl From<Given> for Sent {
+    fn from(Given { keys, texts }: Given) -> Self {
+        Self { keys: keys.into_iter().map(|key| QueryKey::new(key, None)).collect(), texts }
+    }
+}
+
+impl Sent {
+    /// These, and others behind them.
+    fn and(mut self, others: Self) -> Self {
+        self.keys.extend(others.keys);
+        self.texts.extend(others.texts);
+        self
+    }
+
+    /// Each key once, in the spelling that came first. The keys of changes, which ranges may narrow, stand behind those that
+    /// are asked for in all versions: of two equal ones the wider is kept, so that the same images are found.
+    fn distinct(mut self) -> Self {
+        let mut seen = HashSet::with_capacity(self.keys.len());
+        let is_first: Vec<bool> = self.keys.iter().map(|key| seen.insert(key.key.purl().as_str())).collect();
+        let mut of_keys = is_first.iter();
+        self.keys.retain(|_| of_keys.next() == Some(&true));
+        let mut of_texts = is_first.iter();
+        self.texts.retain(|_| of_texts.next() == Some(&true));
+        self
+    }
+}
+
 /// The keys of changes, as the planner has them.
-fn changed_keys(changes: Vec<PreviewChange>, narrow: bool, most: usize) -> Result<Vec<QueryKey>, Problem> {
+fn changed_keys(changes: Vec<PreviewChange>, narrow: bool, most: usize) -> Result<Sent, Problem> {
     keys::count_within("changes", changes.len(), most)?;
-    let (mut mentions, mut errors) = (Mentions::default(), Vec::new());
+    let (mut mentions, mut texts, mut errors) = (Mentions::default(), HashMap::new(), Vec::new());
     for (number, PreviewChange { product_key, affected }) in changes.into_iter().enumerate() {
         match ProductKey::parse(&product_key) {
-            Ok((key, _)) => mentions.add(ChangedKey {
-                key: key.purl().as_str().to_owned(),
-                priority: Priority::Normal,
-                subcomponent: None,
-                affected: affected.into_iter().collect(),
-            }),
+            Ok((key, _)) => {
+                let purl = key.purl().as_str().to_owned();
+                texts.entry(purl.clone()).or_insert(product_key);
+                mentions.add(ChangedKey {
+                    key: purl,
+                    priority: Priority::Normal,
+                    subcomponent: None,
+                    affected: affected.into_iter().collect(),
+                });
+            }
             Err(error) => {
                 errors.push(FieldError { pointer: format!("/changes/{number}/productKey"), detail: error.to_string() });
             }
@@ -151,7 +191,9 @@ fn changed_keys(changes: Vec<PreviewChange>, narrow: bool, most: usize) -> Resul
         return Err(Problem::bad_places(keys::not_purls(errors.len()), errors));
     }
     let keys = mentions.keys(narrow).map_err(|_| Problem::internal())?;
-    Ok(keys.into_iter().map(|(key, _)| key).collect())
+    let keys: Vec<QueryKey> = keys.into_iter().map(|(key, _)| key).collect();
+    let texts = keys.iter().map(|key| texts.remove(key.key.purl().as_str()).unwrap_or_default()).collect();
+    Ok(Sent { keys, texts })
 }
 
 /// What the tenant's last runs let expect: the share of images that had news, over the candidates.

@@ -2,7 +2,7 @@
 
 use crate::view::IndexStateView;
 use scheduler_impact_index as index;
-use scheduler_impact_index::{QueryKey, Resolution};
+use scheduler_impact_index::Resolution;
 use scheduler_model::ImageDigest;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -17,8 +17,9 @@ pub struct PreviewAnswer {
     narrowed_away: u64,
     /// Images under the selection.
     total: u64,
-    /// Keys that some component of the tenant's catalog has.
+    /// Distinct keys that some component of the tenant's catalog has; spellings of one package URL are one key.
     keys_matched: u64,
+    /// The other distinct keys.
     keys_unknown: u64,
     /// What the first keys that touch something found; keys that ranges narrow to nothing too.
     explain: Vec<KeyExplained>,
@@ -39,7 +40,7 @@ struct SampleImage {
     image_digest: ImageDigest,
     repository: String,
     tags: Vec<String>,
-    /// Keys that it was found by.
+    /// Keys that it was found by, each in the spelling that was sent first.
     matched_keys: Vec<String>,
     /// What they found in it; at most 20.
     matches: Vec<MatchExplained>,
@@ -57,6 +58,7 @@ struct MatchExplained {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct KeyExplained {
+    /// In the spelling that was sent first.
     key: String,
     how: Vec<Way>,
     /// How many of the selected images.
@@ -148,9 +150,9 @@ pub struct Found {
 }
 
 impl Found {
-    /// Of the answer to a query with these keys.
-    pub fn of(mut answer: Resolution, keys: &[QueryKey]) -> Self {
-        let name = |at: usize| keys.get(at).map(|key| key.key.purl().as_str().to_owned()).unwrap_or_default();
+    /// Of the answer to a query whose keys were sent as these texts.
+    pub fn of(mut answer: Resolution, keys: &[String]) -> Self {
+        let name = |at: usize| keys.get(at).cloned().unwrap_or_default();
         let sample = std::mem::take(&mut answer.sample).into_iter().map(|one| SampleImage {
             image_digest: one.image.digest,
             repository: one.image.repository,
