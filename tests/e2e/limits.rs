@@ -186,6 +186,36 @@ async fn a_bulk_upload_has_a_hundred_thousand_lines_and_what_is_over_is_named() 
     }
 }
 
+#[tokio::test]
+async fn blank_lines_of_a_bulk_upload_count_as_lines_and_get_no_answer() {
+    let service = serve(json!({})).await;
+    let client = service.client("default");
+    let (one, two) = (sidecar(1).to_string(), sidecar(2).to_string());
+    for (upload, expected) in [
+        // The end of the last line is no further line, and what has no line has no answer.
+        (String::new(), vec![]),
+        ("\n".to_owned(), vec![]),
+        (" \t\r\n\n".to_owned(), vec![]),
+        (format!("{one}\n"), vec![Ok(1)]),
+        (format!("{one}\r\n\r\n{two}\r\n"), vec![Ok(1), Ok(2)]),
+        // A mistake is told with the number of its line as an editor has it.
+        (format!("\n{one}\n \t\n{{\n\r\n{two}\n{{}}"), vec![Ok(1), Err(4), Ok(2), Err(7)]),
+    ] {
+        for (encoding, packed) in forms(upload.as_bytes()) {
+            let answer = client.send(with_body(&client, Method::POST, "/images/bulk", encoding, packed)).await;
+            assert_eq!(answer.status, 200, "{upload:?}: {}", answer.text);
+            let answers: Vec<Value> = answer.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            let told: Vec<Result<Value, u64>> = answers
+                .iter()
+                .map(|one| one["line"].as_u64().map_or_else(|| Ok(one["imageDigest"].clone()), Err))
+                .collect();
+            let expected: Vec<_> = expected.iter().map(|one| one.map(|number| json!(digest(number)))).collect();
+            assert_eq!(told, expected, "{upload:?} as {encoding:?}");
+            assert!(answers.iter().all(|one| one["line"].is_null() || one["status"] == 400), "{}", answer.text);
+        }
+    }
+}
+
 /// Images of a tenant in one upload.
 async fn put_images(client: &Client, count: usize) {
     let lines: Vec<String> = (0..count).map(|number| sidecar(number).to_string()).collect();
