@@ -3,20 +3,41 @@
 use crate::code::Code;
 use crate::problem::{FieldError, Problem};
 use crate::state::App;
+use scheduler_impact_index::QueryKey;
 use scheduler_model::TenantId;
 use scheduler_model::purl::ProductKey;
+use std::collections::HashSet;
 
-/// Keys, and at the same places the texts that they were read from.
+/// Keys to look up, and at the same places the texts that they were sent as.
 #[derive(Default)]
-pub struct Given {
-    pub keys: Vec<ProductKey>,
+pub struct Sent {
+    pub keys: Vec<QueryKey>,
     pub texts: Vec<String>,
 }
 
-impl Given {
+impl Sent {
     fn push(&mut self, key: ProductKey, text: String) {
-        self.keys.push(key);
+        self.keys.push(QueryKey::new(key, None));
         self.texts.push(text);
+    }
+
+    /// These, and others behind them.
+    pub fn and(mut self, others: Self) -> Self {
+        self.keys.extend(others.keys);
+        self.texts.extend(others.texts);
+        self
+    }
+
+    /// Each key once, in the spelling that came first. The keys of changes, which ranges may narrow, stand behind those that
+    /// are asked for in all versions: of two equal ones the wider is kept, so that the same images are found.
+    pub fn distinct(mut self) -> Self {
+        let mut seen = HashSet::with_capacity(self.keys.len());
+        let is_first: Vec<bool> = self.keys.iter().map(|key| seen.insert(key.key.purl().as_str())).collect();
+        let mut of_keys = is_first.iter();
+        self.keys.retain(|_| of_keys.next() == Some(&true));
+        let mut of_texts = is_first.iter();
+        self.texts.retain(|_| of_texts.next() == Some(&true));
+        self
     }
 }
 
@@ -26,7 +47,7 @@ pub async fn resolve(
     tenant: &TenantId,
     keys: Option<Vec<String>>,
     vuln_ids: Option<Vec<String>>,
-) -> Result<Option<Given>, Problem> {
+) -> Result<Option<Sent>, Problem> {
     if keys.is_none() && vuln_ids.is_none() {
         return Ok(None);
     }
@@ -34,11 +55,11 @@ pub async fn resolve(
     let most = app.limits.keys_per_event;
     count_within("keys", keys.len(), most)?;
     count_within("vulnIds", vuln_ids.len(), most)?;
-    let mut given = Given::default();
+    let mut sent = Sent::default();
     let mut errors = Vec::new();
     for (number, text) in keys.into_iter().enumerate() {
         match ProductKey::parse(&text) {
-            Ok((key, _)) => given.push(key, text),
+            Ok((key, _)) => sent.push(key, text),
             Err(error) => errors.push(FieldError { pointer: format!("/keys/{number}"), detail: error.to_string() }),
         }
     }
@@ -49,11 +70,11 @@ pub async fn resolve(
         for text in app.store.keys_of_vuln(tenant, vuln_id).await? {
             // What the inbox took parses.
             if let Ok((key, _)) = ProductKey::parse(&text) {
-                given.push(key, text);
+                sent.push(key, text);
             }
         }
     }
-    Ok(Some(given))
+    Ok(Some(sent))
 }
 
 /// The sentence about keys that were given by hand and cannot be read.

@@ -2,7 +2,7 @@
 
 use crate::body::{expect_json, parse, receive};
 use crate::extract::Tenant;
-use crate::keys::{self, Given};
+use crate::keys::{self, Sent};
 use crate::openapi::params::TenantHeader;
 use crate::openapi::params::texts::ProductKeyText;
 use crate::openapi::problems::OfPreview;
@@ -20,7 +20,7 @@ use scheduler_model::purl::ProductKey;
 use scheduler_model::{ChangedKey, Priority, RunState, Selection, TenantId};
 use scheduler_worker::Mentions;
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -99,7 +99,7 @@ pub async fn impact(
     let of_changes =
         asked.changes.map(|changes| changed_keys(changes, narrow, app.limits.keys_per_event)).transpose()?;
     let given = keys::resolve(&app, &tenant, asked.keys, asked.vuln_ids).await?;
-    let sent = match (given.map(Sent::from), of_changes) {
+    let sent = match (given, of_changes) {
         (Some(given), Some(changes)) => Some(given.and(changes)),
         (given, changes) => given.or(changes),
     };
@@ -130,40 +130,6 @@ fn shown(pointer: &str, asked: Option<usize>) -> Result<usize, Problem> {
         return Err(Problem::bad_input(pointer, format!("{size} is over {SHOWN_MAX}")));
     }
     Ok(size)
-}
-
-/// Keys to look up, and at the same places the texts that they were sent as.
-#[derive(Default)]
-struct Sent {
-    keys: Vec<QueryKey>,
-    texts: Vec<String>,
-}
-
-impl From<Given> for Sent {
-    fn from(Given { keys, texts }: Given) -> Self {
-        Self { keys: keys.into_iter().map(|key| QueryKey::new(key, None)).collect(), texts }
-    }
-}
-
-impl Sent {
-    /// These, and others behind them.
-    fn and(mut self, others: Self) -> Self {
-        self.keys.extend(others.keys);
-        self.texts.extend(others.texts);
-        self
-    }
-
-    /// Each key once, in the spelling that came first. The keys of changes, which ranges may narrow, stand behind those that
-    /// are asked for in all versions: of two equal ones the wider is kept, so that the same images are found.
-    fn distinct(mut self) -> Self {
-        let mut seen = HashSet::with_capacity(self.keys.len());
-        let is_first: Vec<bool> = self.keys.iter().map(|key| seen.insert(key.key.purl().as_str())).collect();
-        let mut of_keys = is_first.iter();
-        self.keys.retain(|_| of_keys.next() == Some(&true));
-        let mut of_texts = is_first.iter();
-        self.texts.retain(|_| of_texts.next() == Some(&true));
-        self
-    }
 }
 
 /// The keys of changes, as the planner has them.

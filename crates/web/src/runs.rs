@@ -190,11 +190,11 @@ async fn new_run(app: &App, tenant: &TenantId, asked: RunBody) -> Result<NewRun,
     let limits = asked.limits.unwrap_or_default();
     check_limits(&limits, "/limits")?;
     let mode = asked.mode.unwrap_or_default();
-    let given = keys::resolve(app, tenant, asked.keys, asked.vuln_ids).await?;
+    let sent = keys::resolve(app, tenant, asked.keys, asked.vuln_ids).await?;
     let request = ManualRequest {
         mode,
         selection,
-        keys: given.map(|given| given.keys.iter().map(|key| key.purl().as_str().to_owned()).collect()),
+        keys: sent.map(|sent| sent.keys.iter().map(|key| key.key.purl().as_str().to_owned()).collect()),
         usage_only: asked.usage_only,
         limits,
         notify: asked.notify.unwrap_or_default(),
