@@ -115,6 +115,13 @@ impl Data {
         Running { host, stop, follow }
     }
 
+    /// Stores an index that is not made of the catalog: see [`put_into`].
+    fn forge(&self, timeline: u64, images: impl Iterator<Item = (usize, usize)>) {
+        let index = ImpactIndex::create(&self.index_folder(), Thresholds::default()).unwrap();
+        put_into(&index, timeline, images);
+        index.checkpoint().unwrap();
+    }
+
     /// Has the index write a checkpoint and end.
     async fn checkpointed(&self) {
         self.start().await.stop().await;
@@ -377,10 +384,7 @@ async fn p09_a_catalog_that_was_restored_and_went_another_way_takes_nothing_from
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_index_without_a_timeline_is_rebuilt_once() {
     let data = Data::with_images(0..5).await;
-    let index = ImpactIndex::create(&data.index_folder(), Thresholds::default()).unwrap();
-    put_into(&index, 0, (0..5).map(|number| (number, number + 1)));
-    index.checkpoint().unwrap();
-    drop(index);
+    data.forge(0, (0..5).map(|number| (number, number + 1)));
     let running = data.start().await;
     assert_eq!((running.images(), running.host.verify().await.unwrap()), (5, None));
     let generation = running.host.index().stats().generation;
@@ -415,11 +419,8 @@ async fn an_entry_of_the_catalog_that_cannot_be_read_does_not_keep_the_index_col
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p09_verify_names_the_first_difference_and_a_rebuild_mends_it() {
     let data = Data::with_images(0..60).await;
-    let index = ImpactIndex::create(&data.index_folder(), Thresholds::default()).unwrap();
     let timeline = data.store.timeline_at(60).await.unwrap();
-    put_into(&index, timeline, (0..60).map(|number| (number, if [10, 11].contains(&number) { 1000 } else { number })));
-    index.checkpoint().unwrap();
-    drop(index);
+    data.forge(timeline, (0..60).map(|number| (number, if [10, 11].contains(&number) { 1000 } else { number })));
     let running = data.start().await;
     let difference = running.host.verify().await.unwrap().unwrap();
     let first = image(10).digest.min(image(11).digest);

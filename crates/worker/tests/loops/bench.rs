@@ -196,8 +196,13 @@ impl Bench {
         let began = Instant::now();
         while !holds().await {
             assert!(began.elapsed() < PATIENCE, "never: {what}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            self.pass(Duration::from_millis(100)).await;
         }
+    }
+
+    /// Lets virtual time pass: the clock stands still otherwise, and every timer in between goes off in its turn.
+    pub async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
     }
 
     pub fn now(&self) -> Timestamp {
